@@ -1,0 +1,41 @@
+# One environment for everything. The first `make` builds llama.cpp, which takes about 12 minutes on two cores;
+# later ones reuse it, and pip keeps the built wheel for other checkouts.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: venv demo test check format clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "homespec needs Python 3.11 or newer; found $$($(PYTHON) --version). Set PYTHON=python3.x" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "creating $(VENV) failed: on Debian and Ubuntu run 'sudo apt install python3-venv python3-dev'" >&2; exit 1; }
+	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null \
+		|| { echo "no C++ compiler found: on Debian and Ubuntu run 'sudo apt install build-essential'" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,bench]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/homespec serve --demo
+
+test: $(STAMP)
+	$(BIN)/pytest
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) test
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

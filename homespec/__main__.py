@@ -1,0 +1,3 @@
+from homespec.cli import main
+
+main()

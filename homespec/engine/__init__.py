@@ -1,0 +1,1 @@
+"""The engine: the child process that owns llama.cpp."""

@@ -1,0 +1,5 @@
+import sys
+
+from homespec.engine.process import main
+
+main(sys.argv[1:])

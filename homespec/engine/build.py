@@ -1,0 +1,174 @@
+"""Putting the engine together from its settings: target, context, template, drafters, scheduler."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from homespec.engine.drafters.model import ModelDrafter
+from homespec.engine.drafters.pair import mismatch
+from homespec.engine.drafters.roster import Roster
+from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.library import library
+from homespec.engine.llama.model import Model, Progress
+from homespec.engine.llama.vocab import Vocab
+from homespec.engine.prompt import PromptReader
+from homespec.engine.round import MAX_DRAFT_TOKENS
+from homespec.engine.scheduler import Scheduler
+from homespec.engine.sequence import Sequence
+from homespec.engine.template import ChatTemplate
+from homespec.errors import DrafterError, ModelError, ModelUnsupported, RequestError
+from homespec.frames import EngineSettings, Frame, Generate, Happened
+from homespec.status import ModelStatus
+
+DEFAULT_MAX_CTX = 8192
+"""Context when none is asked for, unless the model was trained for less."""
+
+Send = Callable[[Frame], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Everything that is loaded."""
+
+    context: Context
+    roster: Roster
+    scheduler: Scheduler
+    prompts: PromptReader
+    status: ModelStatus
+    exactness: str
+
+    @property
+    def vocab(self) -> Vocab:
+        return self.context.model.vocab
+
+    def sequence(self, request: Generate) -> Sequence:
+        """A request made ready for the scheduler. Raises RequestError."""
+        for token_id in request.sampling.logit_bias:
+            if not 0 <= token_id < self.vocab.n_vocab:
+                raise RequestError(
+                    f"logit_bias names token {token_id}; the vocabulary has {self.vocab.n_vocab}", param="logit_bias"
+                )
+        prompt_ids = self.prompts.read(request)
+        return Sequence(request, prompt_ids, n_ctx=self.context.n_ctx, n_vocab=self.vocab.n_vocab)
+
+
+def build_engine(settings: EngineSettings, *, send: Send, progress: Progress, load: Callable[[], None]) -> Engine:
+    """Load the target and everything around it; `load` starts loading the draft model. Raises ModelError."""
+    model = Model(Path(settings.model_path), n_gpu_layers=settings.n_gpu_layers, mmap=settings.mmap, progress=progress)
+    if model.has_encoder:
+        raise ModelUnsupported(f"{model.path} is an encoder-decoder model; homespec serves decoder-only models")
+    context = Context(model, target_params(settings, model))
+    template = _template(model)
+    roster = Roster(
+        settings.drafter_mode,
+        draft_path=settings.draft_path,
+        load=load,
+        announce=lambda text: send(Happened("drafter", text)),
+        quarantined=settings.quarantined,
+    )
+    exactness = "distribution"
+    scheduler = Scheduler(
+        context,
+        roster,
+        num_running=settings.slots,
+        prefill_chunk=settings.prefill_chunk,
+        max_draft_tokens=settings.max_draft_tokens,
+        send=send,
+        exactness=exactness,
+    )
+    prompts = PromptReader(model.vocab, template, n_ctx=context.n_ctx)
+    return Engine(context, roster, scheduler, prompts, _status(settings, context, template), exactness)
+
+
+def build_drafter(settings: EngineSettings, target: Context) -> ModelDrafter:
+    """Load the draft model of the settings. Raises DrafterError with the reason it cannot be used."""
+    assert settings.draft_path is not None
+    try:
+        model = Model(Path(settings.draft_path), n_gpu_layers=settings.n_gpu_layers, mmap=settings.mmap)
+    except ModelError as error:
+        raise DrafterError(str(error)) from error
+    try:
+        return _draft_with(model, target, settings)
+    except BaseException:
+        model.close()
+        raise
+
+
+def target_params(settings: EngineSettings, model: Model) -> ContextParams:
+    on_cpu = not library().offload_devices() or settings.n_gpu_layers == 0
+    n_ctx = settings.n_ctx or min(model.n_ctx_train, DEFAULT_MAX_CTX)
+    outputs = settings.slots * (1 + MAX_DRAFT_TOKENS)
+    return ContextParams(
+        n_ctx=n_ctx,
+        n_seq_max=settings.slots + settings.cached_prefixes,
+        n_outputs_max=outputs,
+        n_batch=max(settings.prefill_chunk, outputs),
+        n_threads=settings.threads or default_threads(),
+        # On the CPU, one-row attention over f16 keys is split among threads from 512 cells on and then differs in the
+        # last bits from every batch; bf16 keys take one path for all.
+        kv_type=settings.kv_type if settings.kv_type != "auto" else ("bf16" if on_cpu else "f16"),
+        flash_attention=settings.flash_attention if settings.flash_attention != "auto" or not on_cpu else "on",
+    )
+
+
+def default_threads() -> int:
+    """Physical cores that this process may use: sharing a core with another thread makes both decode slower."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
+
+
+def _draft_with(model: Model, target: Context, settings: EngineSettings) -> ModelDrafter:
+    if reason := mismatch(target.model.vocab, model.vocab):
+        raise DrafterError(f"does not match the target: {reason}. Use a draft model of the target's family")
+    if not model.can_roll_back:
+        raise DrafterError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
+    params = ContextParams(
+        n_ctx=min(target.n_ctx, max(model.n_ctx_train, 256)),
+        n_seq_max=target.params.n_seq_max,
+        n_outputs_max=settings.slots,
+        n_batch=target.params.n_batch,
+        n_threads=target.params.n_threads,
+        kv_type=target.params.kv_type,
+        flash_attention=target.params.flash_attention,
+    )
+    try:
+        context = Context(model, params)
+    except ModelError as error:
+        raise DrafterError(str(error)) from error
+    return ModelDrafter(context, target.model.vocab, chunk=settings.prefill_chunk)
+
+
+def _template(model: Model) -> ChatTemplate | None:
+    source = model.chat_template
+    if source is None:
+        return None
+    vocab = model.vocab
+    bos, eos = (vocab.detokenize([token]) if token is not None else "" for token in (vocab.bos, vocab.eos))
+    return ChatTemplate(source, bos=bos, eos=eos)
+
+
+def _status(settings: EngineSettings, context: Context, template: ChatTemplate | None) -> ModelStatus:
+    model = context.model
+    return ModelStatus(
+        id=settings.model_id,
+        path=settings.model_path,
+        description=model.description,
+        architecture=model.architecture,
+        num_params=model.num_params,
+        size_bytes=model.size_bytes,
+        n_vocab=model.vocab.n_vocab,
+        n_layer=model.n_layer,
+        n_ctx=context.n_ctx,
+        n_ctx_train=model.n_ctx_train,
+        slots=settings.slots,
+        kv_type=context.params.kv_type,
+        flash_attention=context.flash_attention,
+        threads=context.params.n_threads,
+        devices=(*(library().offload_devices() if settings.n_gpu_layers else ()), "CPU"),
+        chat_template="the model file" if template else None,
+    )

@@ -1,0 +1,65 @@
+"""What a drafter is to the rest of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from homespec.engine.sampling.chain import Logits
+from homespec.status import ModelMemory
+
+Choose = Callable[[Logits, Sequence[int]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """One sequence that wants a draft this round."""
+
+    slot_id: int
+    token_ids: list[int]
+    """Prompt and output so far; the target has not decoded the last one. Not to be changed."""
+    max_tokens: int
+    """At least 1."""
+    choose: Choose
+    """The request's own sampler: a drafter with logits picks its tokens with it, so that equal logits give equal
+    tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Proposed tokens, or why there are none."""
+
+    token_ids: list[int]
+    reason: str = ""
+
+
+class Drafter(Protocol):
+    """Proposes tokens for all sequences of a round in one call. Owned by the scheduler thread.
+
+    A drafter is never trusted: a wrong, short or empty draft costs time, not correctness. It must cope with rounds it
+    was not asked about, by comparing what it holds with the tokens it is given.
+    """
+
+    name: str
+    memory: ModelMemory
+
+    def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
+        """A new sequence in `slot_id`; its first `num_shared` tokens are those of `source_id`, if that is given."""
+        ...
+
+    def prefill(self, slot_id: int, token_ids: list[int]) -> None:
+        """The target has decoded `token_ids` (all from position 0). May do at most one chunk of work."""
+        ...
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Draft]:
+        """One draft per request, in order. Raises DecodeError when the drafter is broken."""
+        ...
+
+    def close(self, slot_id: int) -> None:
+        """Forget the slot."""
+        ...
+
+    def shutdown(self) -> None:
+        """Give all memory back. The drafter is not used afterwards."""
+        ...

@@ -1,0 +1,149 @@
+"""`draft`: a second, smaller GGUF with the target's vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from homespec.engine.drafters.drafter import Draft, DraftRequest
+from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.vocab import Vocab
+from homespec.engine.sampling.chain import Logits
+from homespec.engine.slots import common_prefix_length
+from homespec.errors import KvCacheFull
+from homespec.status import ModelMemory
+
+
+@dataclass(slots=True)
+class _Run:
+    """A draft while it grows."""
+
+    request: DraftRequest
+    pending: list[int]
+    """Tokens that the drafter must decode before it can propose the next one."""
+    tokens: list[int]
+    draft: list[int] = field(default_factory=list)
+
+
+class ModelDrafter:
+    """Drafts with a model of its own, batched over sequences.
+
+    Its KV cache is kept between rounds: what it holds is compared with the sequence, rejected tokens are taken back, and
+    what it has not seen (the bonus token, and the last draft token after a full acceptance) is decoded together with
+    the next seed. So it also catches up by itself after rounds in which it was not asked.
+    """
+
+    name = "draft"
+
+    def __init__(self, context: Context, target: Vocab, *, chunk: int) -> None:
+        self._context = context
+        self._target = target
+        self._chunk = chunk
+        self._batch = Batch(context.params.n_batch)
+        self._held: dict[int, list[int]] = {}
+        """Tokens in the KV cache, per slot."""
+        self.memory = ModelMemory(
+            context.model.memory.weights_bytes, context.memory.kv_bytes, context.memory.compute_bytes
+        )
+
+    def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
+        source = self._held.get(source_id, []) if source_id is not None else []
+        if source_id == slot_id:
+            return  # the slot goes on with what it has; the next call trims it
+        self.close(slot_id)
+        count = min(num_shared, len(source))
+        if source_id is not None and count and self._context.can_trim(source_id, count):
+            self._context.copy(source_id, slot_id, count)
+            self._held[slot_id] = source[:count]
+
+    def prefill(self, slot_id: int, token_ids: list[int]) -> None:
+        if len(token_ids) >= self._context.n_ctx:
+            return
+        pending = self._rewind(slot_id, token_ids)
+        if pending:
+            self._feed(slot_id, pending)
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Draft]:
+        drafts: dict[int, Draft] = {}
+        runs: list[_Run] = []
+        for request in requests:
+            if len(request.token_ids) + request.max_tokens > self._context.n_ctx:
+                drafts[request.slot_id] = Draft([], "over the drafter's context")
+                continue
+            pending = self._rewind(request.slot_id, request.token_ids)
+            if len(pending) > self._chunk:
+                self._feed(request.slot_id, pending)
+                drafts[request.slot_id] = Draft([], "catching up")
+                continue
+            runs.append(_Run(request, pending, list(request.token_ids)))
+        self._run(runs)
+        drafts.update({run.request.slot_id: Draft(run.draft, "" if run.draft else "no room") for run in runs})
+        return [drafts[request.slot_id] for request in requests]
+
+    def close(self, slot_id: int) -> None:
+        if self._held.pop(slot_id, None):
+            self._context.clear(slot_id)
+
+    def shutdown(self) -> None:
+        self._held.clear()
+        self._context.close()
+        self._context.model.close()
+
+    def _run(self, runs: list[_Run]) -> None:
+        active = runs
+        while active:
+            rows = self._decode([(run.request.slot_id, run.pending, 1) for run in active])
+            if rows is None:
+                return
+            logits = self._context.logits()
+            for run, row in zip(active, rows, strict=True):
+                token = run.request.choose(self._row(logits[row]), run.tokens)
+                run.draft.append(token)
+                run.tokens.append(token)
+                run.pending = [token]
+            active = [run for run in active if not self._is_complete(run)]
+
+    def _is_complete(self, run: _Run) -> bool:
+        return len(run.draft) >= run.request.max_tokens or self._target.is_end(run.draft[-1])
+
+    def _row(self, logits: Logits) -> Logits:
+        """Logits over the target's vocabulary: padding ids that only one of the two knows are never drafted."""
+        missing = self._target.n_vocab - len(logits)
+        if missing > 0:
+            return np.concatenate([logits, np.full(missing, -np.inf, np.float32)])
+        return logits[: self._target.n_vocab]
+
+    def _rewind(self, slot_id: int, token_ids: list[int]) -> list[int]:
+        """Take back what does not belong to the sequence; return what is still to decode, at least the last token."""
+        held = self._held.setdefault(slot_id, [])
+        keep = min(common_prefix_length(held, token_ids), len(token_ids) - 1)
+        if keep < len(held):
+            self._context.trim(slot_id, keep)
+            del held[keep:]
+        return token_ids[keep:]
+
+    def _feed(self, slot_id: int, pending: list[int]) -> None:
+        """Decode one chunk without logits."""
+        self._decode([(slot_id, pending[: self._chunk], 0)])
+
+    def _decode(self, rows: list[tuple[int, list[int], int]]) -> list[int] | None:
+        """Decode (slot, tokens, outputs) rows in one call; None when the KV cache has no room even without idle slots."""
+        self._batch.clear()
+        first_rows = [
+            self._batch.add(tokens, len(self._held[slot_id]), slot_id, outputs) for slot_id, tokens, outputs in rows
+        ]
+        try:
+            self._context.decode(self._batch)
+        except KvCacheFull:
+            idle = [slot_id for slot_id in self._held if slot_id not in {row[0] for row in rows}]
+            if not idle:
+                return None
+            for slot_id in idle:
+                self.close(slot_id)
+            return self._decode(rows)
+        for slot_id, tokens, _ in rows:
+            self._held[slot_id].extend(tokens)
+        return first_rows

@@ -1,0 +1,115 @@
+"""A llama_context: decode rows, read logits, take tokens back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import llama_cpp.llama_cpp as C
+import numpy as np
+from numpy.typing import NDArray
+
+from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.log import failure_in, memory_of, native_log
+from homespec.engine.llama.model import Model
+from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
+
+KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
+_FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
+_NO_KV_SLOT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParams:
+    """Sizes of a context; names are llama.cpp's."""
+
+    n_ctx: int
+    n_seq_max: int
+    n_outputs_max: int
+    """Most rows with logits in one call. Sizes the compute buffer; more than this would abort the process."""
+    n_batch: int = 512
+    n_threads: int = 1
+    kv_type: str = "f16"
+    flash_attention: str = "auto"
+
+
+class Context:
+    """One KV cache and its compute buffers. Used by one thread at a time; closed before its model."""
+
+    def __init__(self, model: Model, params: ContextParams) -> None:
+        self.model = model
+        self.params = params
+        native = C.llama_context_default_params()
+        native.n_ctx = params.n_ctx
+        native.n_batch = native.n_ubatch = params.n_batch
+        native.n_seq_max = params.n_seq_max
+        native.n_outputs_max = max(params.n_outputs_max, params.n_seq_max)
+        native.n_threads = native.n_threads_batch = params.n_threads
+        native.type_k = native.type_v = KV_TYPES[params.kv_type]
+        native.flash_attn_type = _FLASH_ATTENTION[params.flash_attention]
+        native.kv_unified = True
+        native.swa_full = False
+        with native_log.capture() as lines:
+            self._handle = C.llama_init_from_model(model.handle, native)
+        if not self._handle:
+            raise ModelUnsupported(
+                f"no context of {params.n_ctx} tokens for {model.path}: "
+                f"{failure_in(lines) or 'llama.cpp gave no reason'}; try a smaller --ctx or another --kv-type"
+            )
+        self.memory = memory_of(lines)
+        self.n_ctx = int(C.llama_n_ctx(self._handle))
+        self._kv = C.llama_get_memory(self._handle)
+        self._n_outputs = 0
+
+    def decode(self, batch: Batch) -> None:
+        """Run all rows of `batch`. Raises KvCacheFull (nothing changed) or DecodeError (context unusable)."""
+        if batch.n_tokens > self.params.n_batch:
+            raise ValueError(f"{batch.n_tokens} rows are over n_batch {self.params.n_batch}")
+        if batch.n_outputs > max(self.params.n_outputs_max, self.params.n_seq_max):
+            raise ValueError(f"{batch.n_outputs} output rows are over n_outputs_max {self.params.n_outputs_max}")
+        batch.struct.n_tokens = batch.n_tokens
+        result = C.llama_decode(self._handle, batch.struct)
+        if result == _NO_KV_SLOT:
+            raise KvCacheFull(f"no room for {batch.n_tokens} more tokens in a context of {self.n_ctx}")
+        if result != 0:
+            reason = failure_in(reversed(native_log.recent())) or "no reason given"
+            raise DecodeError(f"llama_decode returned {result} for {batch.n_tokens} rows: {reason}")
+        self._n_outputs = batch.n_outputs
+
+    def logits(self) -> NDArray[np.float32]:
+        """Logits of the last call, shape (output rows, n_vocab): a view, valid until the next decode."""
+        pointer = C.llama_get_logits(self._handle)
+        view: NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self._n_outputs, self.model.vocab.n_vocab))
+        return view
+
+    def trim(self, seq_id: int, n_past: int) -> None:
+        """Keep the first `n_past` tokens of a sequence. Raises DecodeError where the memory cannot do that."""
+        if not C.llama_memory_seq_rm(self._kv, seq_id, n_past, -1):
+            raise DecodeError(f"sequence {seq_id} cannot be rolled back to {n_past} tokens")
+
+    def clear(self, seq_id: int) -> None:
+        """Forget a sequence; never fails."""
+        C.llama_memory_seq_rm(self._kv, seq_id, -1, -1)
+
+    def copy(self, source: int, destination: int, n_past: int) -> None:
+        """Let `destination` share the first `n_past` tokens of `source`; costs no KV memory (unified cache)."""
+        C.llama_memory_seq_cp(self._kv, source, destination, 0, n_past)
+
+    def can_trim(self, seq_id: int, n_past: int) -> bool:
+        """Whether the sequence still holds what a continuation after `n_past` tokens attends to.
+
+        A sliding window forgets old tokens: trimming below its reach succeeds and then gives garbage.
+        """
+        if not self.model.can_roll_back:
+            return False
+        if not self.model.n_swa:
+            return True
+        return bool(C.llama_memory_seq_pos_min(self._kv, seq_id) <= max(0, n_past - self.model.n_swa))
+
+    @property
+    def flash_attention(self) -> bool:
+        return self.params.flash_attention != "off"
+
+    def close(self) -> None:
+        if self._handle:
+            C.llama_free(self._handle)
+            self._handle = None

@@ -1,0 +1,99 @@
+"""A loaded GGUF model: its weights, its vocabulary and its facts."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import llama_cpp.llama_cpp as C
+
+from homespec.engine.llama.gguf import open_header
+from homespec.engine.llama.library import library
+from homespec.engine.llama.log import failure_in, memory_of, native_log
+from homespec.engine.llama.vocab import Vocab
+from homespec.errors import ModelUnsupported
+
+Progress = Callable[[float], None]
+
+
+class Model:
+    """Weights in memory. Free every context made from it before `close`.
+
+    Raises ModelCorrupt when the file is broken, ModelUnsupported when llama.cpp cannot run it.
+    """
+
+    def __init__(
+        self, path: Path, *, n_gpu_layers: int = -1, mmap: bool = True, progress: Progress | None = None
+    ) -> None:
+        library()
+        self.path = path
+        with open_header(path) as header:
+            header.check_complete()
+            self.architecture = header.architecture
+        params = C.llama_model_default_params()
+        params.n_gpu_layers = n_gpu_layers
+        params.load_mode = C.LLAMA_LOAD_MODE_MMAP if mmap else C.LLAMA_LOAD_MODE_NONE
+        callback = C.llama_progress_callback(lambda value, _data: (progress(value) if progress else None, True)[1])
+        params.progress_callback = callback
+        with native_log.capture() as lines:
+            self.handle = C.llama_model_load_from_file(bytes(path), params)
+        if not self.handle:
+            reason = failure_in(lines) or "llama.cpp gave no reason"
+            raise ModelUnsupported(
+                f"{path} cannot be loaded by llama-cpp-python {library().version}: {reason}; "
+                f"architecture {self.architecture!r}. Use a model this build knows"
+            )
+        self.memory = memory_of(lines)
+        self.vocab = Vocab(self.handle)
+
+    @property
+    def n_ctx_train(self) -> int:
+        return int(C.llama_model_n_ctx_train(self.handle))
+
+    @property
+    def n_embd(self) -> int:
+        return int(C.llama_model_n_embd(self.handle))
+
+    @property
+    def n_layer(self) -> int:
+        return int(C.llama_model_n_layer(self.handle))
+
+    @property
+    def num_params(self) -> int:
+        return int(C.llama_model_n_params(self.handle))
+
+    @property
+    def size_bytes(self) -> int:
+        return int(C.llama_model_size(self.handle))
+
+    @property
+    def n_swa(self) -> int:
+        """Width of the sliding attention window; 0 without one."""
+        return int(C.llama_model_n_swa(self.handle))
+
+    @property
+    def can_roll_back(self) -> bool:
+        """Whether any number of tokens can be taken back: not so for recurrent and hybrid memories."""
+        return not (C.llama_model_is_recurrent(self.handle) or C.llama_model_is_hybrid(self.handle))
+
+    @property
+    def has_encoder(self) -> bool:
+        return bool(C.llama_model_has_encoder(self.handle))
+
+    @property
+    def description(self) -> str:
+        buffer = ctypes.create_string_buffer(256)
+        C.llama_model_desc(self.handle, buffer, len(buffer))
+        return buffer.value.decode(errors="replace")
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template that the file carries."""
+        template = C.llama_model_chat_template(self.handle, None)
+        return template.decode(errors="replace") if template else None
+
+    def close(self) -> None:
+        if self.handle:
+            C.llama_model_free(self.handle)
+            self.handle = None

@@ -1,0 +1,93 @@
+"""The target's vocabulary: text to token ids and back. Read-only, so any thread may use it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from typing import Any
+
+import llama_cpp.llama_cpp as C
+
+
+class Vocab:
+    """Vocabulary of a loaded model; valid as long as the model is."""
+
+    def __init__(self, model_handle: Any) -> None:
+        self._handle = C.llama_model_get_vocab(model_handle)
+        self.n_vocab: int = C.llama_vocab_n_tokens(self._handle)
+        self._pieces: dict[int, bytes] = {}
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """Token ids of `text`.
+
+        add_special: let the tokenizer add BOS and EOS where the model wants them.
+        parse_special: read control tokens such as `<|im_start|>` in the text as tokens, not as characters.
+        """
+        data = text.encode("utf-8", errors="replace")
+        size = len(data) + 8
+        while True:
+            buffer = (C.llama_token * size)()
+            count = C.llama_tokenize(self._handle, data, len(data), buffer, size, add_special, parse_special)
+            if count >= 0:
+                return list(buffer[:count])
+            size = -count
+
+    def piece(self, token_id: int) -> bytes:
+        """Bytes that a token stands for; control tokens give none."""
+        known = self._pieces.get(token_id)
+        if known is None:
+            known = self._pieces[token_id] = self._piece(token_id, special=False)
+        return known
+
+    def detokenize(self, token_ids: list[int]) -> str:
+        """Text of any tokens, control tokens spelled out; broken UTF-8 gets replacement marks."""
+        return b"".join(self._piece(token_id, special=True) for token_id in token_ids).decode(errors="replace")
+
+    def is_end(self, token_id: int) -> bool:
+        """Whether the model ends its answer with this token (EOS, EOT and the like)."""
+        return token_id in self.end_tokens
+
+    def text(self, token_id: int) -> bytes:
+        """The token's raw entry in the vocabulary, as the pair check compares it."""
+        return C.llama_vocab_get_text(self._handle, token_id) or b""
+
+    def attributes(self, token_id: int) -> int:
+        """Bit set of llama_token_attr."""
+        return int(C.llama_vocab_get_attr(self._handle, token_id))
+
+    @cached_property
+    def end_tokens(self) -> frozenset[int]:
+        return frozenset(token for token in range(self.n_vocab) if C.llama_vocab_is_eog(self._handle, token))
+
+    @property
+    def type(self) -> int:
+        return int(C.llama_vocab_type(self._handle))
+
+    @property
+    def adds_bos(self) -> bool:
+        return bool(C.llama_vocab_get_add_bos(self._handle))
+
+    @property
+    def adds_eos(self) -> bool:
+        return bool(C.llama_vocab_get_add_eos(self._handle))
+
+    @property
+    def bos(self) -> int | None:
+        return _token_or_none(C.llama_vocab_bos(self._handle))
+
+    @property
+    def eos(self) -> int | None:
+        return _token_or_none(C.llama_vocab_eos(self._handle))
+
+    def _piece(self, token_id: int, *, special: bool) -> bytes:
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            count = C.llama_token_to_piece(self._handle, token_id, buffer, size, 0, special)
+            if count >= 0:
+                return buffer.raw[:count]
+            size = -count
+
+
+def _token_or_none(token_id: int) -> int | None:
+    return None if token_id < 0 else token_id

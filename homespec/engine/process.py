@@ -1,0 +1,180 @@
+"""The engine process: `python -m homespec.engine FD`, where FD is one end of the daemon's socket pair.
+
+Main thread: reads frames, renders templates, tokenises. Scheduler thread: loads the target, then runs the scheduler;
+the only one that decodes. Heartbeat thread: reports the scheduler's progress. Loader thread, now and then: a drafter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from homespec.engine.build import Engine, build_drafter, build_engine
+from homespec.errors import HomespecError, ModelError, RequestError
+from homespec.frames import (
+    Cancel,
+    Detokenize,
+    EngineSettings,
+    Frame,
+    Generate,
+    Heartbeat,
+    Link,
+    Loading,
+    LoadFailed,
+    Ready,
+    Refused,
+    SetDrafter,
+    Start,
+    Stop,
+    Text,
+    Tokenize,
+    Tokens,
+)
+
+HEARTBEAT_INTERVAL_S = 0.5
+_PR_SET_PDEATHSIG = 1
+_OOM_SCORE_ADJ = 300
+"""Above the daemon's: when memory runs out, the engine goes and the daemon brings it back."""
+
+logger = logging.getLogger("homespec.engine")
+
+
+class EngineProcess:
+    """The process seen from inside."""
+
+    def __init__(self, link: Link, settings: EngineSettings) -> None:
+        self._link = link
+        self._settings = settings
+        self._engine: Engine | None = None
+        self._thread = threading.Thread(target=self._serve, name="scheduler", daemon=True)
+
+    def run(self) -> None:
+        """Until the daemon says stop or is gone."""
+        self._thread.start()
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        while (frame := self._link.receive()) is not None and not isinstance(frame, Stop):
+            self._handle(frame)
+
+    def _handle(self, frame: Frame) -> None:
+        engine = self._engine
+        if engine is None:
+            return  # the daemon sends requests after Ready only
+        match frame:
+            case Generate():
+                self._answer(frame.request_id, partial(self._generate, engine, frame))
+            case Cancel(request_id):
+                engine.scheduler.post(lambda: engine.scheduler.cancel(request_id))
+            case SetDrafter(mode):
+                engine.scheduler.post(lambda: engine.scheduler.set_drafter(mode))
+            case Tokenize(request_id, text, special):
+                token_ids = engine.vocab.tokenize(text, add_special=False, parse_special=special)
+                self._link.send(Tokens(request_id, token_ids))
+            case Detokenize(request_id, token_ids):
+                known = [token_id for token_id in token_ids if 0 <= token_id < engine.vocab.n_vocab]
+                self._link.send(Text(request_id, engine.vocab.detokenize(known)))
+
+    def _answer(self, request_id: str, work: partial[None]) -> None:
+        """A request's own fault, or our bug on its way in, ends that request only."""
+        try:
+            work()
+        except RequestError as error:
+            self._link.send(Refused(request_id, error.info))
+        except Exception as error:
+            logger.exception("request %s failed before it was scheduled", request_id)
+            info = RequestError(f"internal error: {type(error).__name__}", status=500, type="server_error").info
+            self._link.send(Refused(request_id, info))
+
+    def _generate(self, engine: Engine, request: Generate) -> None:
+        sequence = engine.sequence(request)
+        engine.scheduler.post(lambda: engine.scheduler.submit(sequence))
+
+    def _serve(self) -> None:
+        """The scheduler thread. Whatever ends it ends the process: the supervisor starts a fresh one."""
+        try:
+            engine = build_engine(self._settings, send=self._send, progress=self._loading, load=self._load_drafter)
+            self._engine = engine
+            self._send(Ready(engine.status, engine.exactness))
+            engine.scheduler.run()
+        except ModelError as error:
+            self._send(LoadFailed(type(error).__name__, str(error)))
+            os._exit(int(error.exit_code))
+        except BaseException:
+            logger.exception("the engine's scheduler ended")
+            os._exit(1)
+
+    def _load_drafter(self) -> None:
+        threading.Thread(target=self._drafter_thread, name="drafter-loader", daemon=True).start()
+
+    def _drafter_thread(self) -> None:
+        """Load the draft model beside the decode loop and hand it over."""
+        while self._engine is None:  # asked for by the roster while the engine is still being put together
+            threading.Event().wait(0.01)
+        engine = self._engine
+        try:
+            drafter = build_drafter(self._settings, engine.context)
+        except HomespecError as error:
+            reason = str(error)
+            engine.scheduler.post(lambda: engine.roster.failed("draft", reason))
+        except Exception as error:
+            logger.exception("loading the draft model failed")
+            reason = f"could not be loaded: {error}"
+            engine.scheduler.post(lambda: engine.roster.failed("draft", reason))
+        else:
+            engine.scheduler.post(lambda: engine.roster.loaded(drafter))
+
+    def _loading(self, progress: float) -> None:
+        self._send(Loading(progress, f"loading {Path(self._settings.model_path).name}"))
+
+    def _beat(self) -> None:
+        while True:
+            threading.Event().wait(HEARTBEAT_INTERVAL_S)
+            scheduler = self._engine.scheduler if self._engine else None
+            self._send(Heartbeat(scheduler.progress if scheduler else 0, bool(scheduler and scheduler.busy)))
+
+    def _send(self, frame: Frame) -> None:
+        try:
+            self._link.send(frame)
+        except OSError:
+            os._exit(0)  # the daemon is gone
+
+
+def main(arguments: list[str]) -> None:
+    """Read the Start frame and serve. Exits when the other end of the socket closes."""
+    _die_with_parent()
+    _offer_to_oom_killer()
+    sock = socket.socket(fileno=int(arguments[0]))
+    link = Link(sock)
+    start = link.receive()
+    if not isinstance(start, Start):
+        os._exit(0)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if start.settings.log_native else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    EngineProcess(link, start.settings).run()
+    # Skips the destructors of llama.cpp, which may run into a decode that is still going on in the scheduler thread.
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Linux: SIGKILL when the daemon dies. Elsewhere the closed socket does it, in the main thread."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+def _offer_to_oom_killer() -> None:
+    with suppress(OSError):
+        path = Path("/proc/self/oom_score_adj")
+        path.write_text(str(max(int(path.read_text()), _OOM_SCORE_ADJ)))

@@ -1,0 +1,139 @@
+"""One round over all decoding sequences: draft, verify, accept, trim."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
+from homespec.engine.drafters.roster import Roster
+from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.context import Context
+from homespec.engine.sampling.accept import accept
+from homespec.engine.sequence import Sequence
+from homespec.errors import HomespecError
+from homespec.stats import DraftStats
+
+MAX_DRAFT_TOKENS = 16
+"""Ceiling of D: sizes the target's output buffer, so no setting may go over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    """The draft of one sequence, or why it goes without."""
+
+    drafter: Drafter | None
+    token_ids: list[int]
+    reason: str = ""
+
+
+_NO_ROOM = _Drafted(None, [], "KV cache full")
+
+
+class Round:
+    """Advances sequences by one target pass each. Raises KvCacheFull before anything has changed."""
+
+    def __init__(self, context: Context, roster: Roster, *, max_draft_tokens: int) -> None:
+        self._context = context
+        self._vocab = context.model.vocab
+        self._roster = roster
+        self._max_draft_tokens = max_draft_tokens
+        self._batch = Batch(context.params.n_batch)
+        self.totals: defaultdict[str, DraftStats] = defaultdict(DraftStats)
+        self.skipped: Counter[str] = Counter()
+        """Sequences that went through a round without a draft, by reason."""
+
+    def run(self, sequences: list[Sequence], *, draft: bool = True) -> None:
+        """Every sequence must have exactly one pending token. `draft=False` makes a plain step."""
+        drafted = self._draft(sequences) if draft else {sequence.id: _NO_ROOM for sequence in sequences}
+        first_rows = self._verify(sequences, drafted)
+        for sequence, first_row in zip(sequences, first_rows, strict=True):
+            self._accept(sequence, drafted[sequence.id], first_row)
+
+    def draft_limit(self, sequence: Sequence) -> int:
+        """D may fill neither the context nor the answer: the bonus token needs a place in both."""
+        asked = sequence.request.speculation.max_draft_tokens
+        limit = self._max_draft_tokens if asked is None else min(asked, MAX_DRAFT_TOKENS)
+        return max(0, min(limit, self._context.n_ctx - len(sequence.token_ids), sequence.num_tokens_left - 1))
+
+    def _draft(self, sequences: list[Sequence]) -> dict[str, _Drafted]:
+        """One call per drafter, over all sequences that chose it."""
+        drafted: dict[str, _Drafted] = {}
+        asking: defaultdict[str, list[Sequence]] = defaultdict(list)
+        drafters: dict[str, Drafter] = {}
+        for sequence in sequences:
+            drafter, reason = self._choose(sequence)
+            if drafter is None:
+                drafted[sequence.id] = _Drafted(None, [], reason)
+            else:
+                drafters[drafter.name] = drafter
+                asking[drafter.name].append(sequence)
+        for name, group in asking.items():
+            drafts = self._propose(drafters[name], [self._request(sequence) for sequence in group])
+            for sequence, draft in zip(group, drafts, strict=True):
+                drafted[sequence.id] = _Drafted(drafters[name], draft.token_ids, draft.reason)
+        return drafted
+
+    def _choose(self, sequence: Sequence) -> tuple[Drafter | None, str]:
+        if not self._context.model.can_roll_back:
+            return None, "target cannot roll back"
+        choice = self._roster.choose(sequence.request.speculation.mode)
+        if choice.drafter is None:
+            return None, "off"
+        return (choice.drafter, "") if self.draft_limit(sequence) else (None, "near the end")
+
+    def _request(self, sequence: Sequence) -> DraftRequest:
+        assert sequence.slot_id is not None
+        return DraftRequest(sequence.slot_id, sequence.token_ids, self.draft_limit(sequence), sequence.sampler.choose)
+
+    def _propose(self, drafter: Drafter, requests: list[DraftRequest]) -> list[Draft]:
+        try:
+            return drafter.propose(requests)
+        except HomespecError as error:
+            self._roster.failed(drafter.name, f"broke while drafting: {error}")
+            return [Draft([], "drafter broke") for _ in requests]
+
+    def _verify(self, sequences: list[Sequence], drafted: dict[str, _Drafted]) -> list[int]:
+        """One target pass over each last token and its draft; the row of logits that each sequence starts at."""
+        self._batch.clear()
+        first_rows = []
+        for sequence in sequences:
+            assert sequence.slot_id is not None
+            tokens = [sequence.token_ids[-1], *drafted[sequence.id].token_ids]
+            first_rows.append(
+                self._batch.add(tokens, sequence.num_computed_tokens, sequence.slot_id, num_outputs=len(tokens))
+            )
+        self._context.decode(self._batch)
+        return first_rows
+
+    def _accept(self, sequence: Sequence, drafted: _Drafted, first_row: int) -> None:
+        """Keep what the target confirms and end the KV cache there, however this is left."""
+        logits = self._context.logits()
+        num_kept = num_accepted = 0
+        try:
+            for token, from_draft in accept(
+                drafted.token_ids, lambda row: sequence.sampler.choose(logits[first_row + row], sequence.token_ids)
+            ):
+                num_kept += 1
+                num_accepted += from_draft
+                if sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token)):
+                    break
+        finally:
+            self._trim(sequence, num_decoded=1 + len(drafted.token_ids), num_kept=num_kept)
+        self._count(sequence, drafted, num_accepted)
+
+    def _count(self, sequence: Sequence, drafted: _Drafted, num_accepted: int) -> None:
+        num_drafted = len(drafted.token_ids)
+        if drafted.drafter is None or not num_drafted:
+            self.skipped[drafted.reason] += 1
+            sequence.add_round(None, 0, 0)
+            return
+        sequence.add_round(drafted.drafter.name, num_drafted, num_accepted)
+        self.totals[drafted.drafter.name].add_round(num_drafted, num_accepted)
+
+    def _trim(self, sequence: Sequence, *, num_decoded: int, num_kept: int) -> None:
+        """Of the rows just decoded, `num_kept` belong to the sequence: each kept token confirmed the row before it."""
+        sequence.num_computed_tokens += num_kept
+        if num_kept < num_decoded:
+            assert sequence.slot_id is not None
+            self._context.trim(sequence.slot_id, sequence.num_computed_tokens)

@@ -1,0 +1,254 @@
+"""Continuous batching: one thread that owns llama.cpp and every sequence.
+
+Each step takes messages, admits, advances all decoding sequences by one round, and prefills one chunk of one prompt.
+Prompt chunks do not share a batch with verify rows: the kernels that llama.cpp picks depend on the number of rows, so a
+neighbour's prompt could change the last bits of another request's logits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from homespec.engine.drafters.roster import Roster
+from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.context import Context
+from homespec.engine.report import speculation_report, speculation_status
+from homespec.engine.round import Round
+from homespec.engine.sequence import Sequence
+from homespec.engine.slots import Slots
+from homespec.errors import KvCacheFull
+from homespec.frames import Delta, Finished, Frame, Snapshot
+from homespec.status import EngineCounters, EngineSnapshot, ModelMemory
+
+SNAPSHOT_INTERVAL_S = 0.2
+_IDLE_WAIT_S = 0.5
+
+Task = Callable[[], None]
+
+
+class Scheduler:
+    """Owns the context, the slots and the roster. `post` and `progress` may be used by any thread, nothing else."""
+
+    def __init__(
+        self,
+        context: Context,
+        roster: Roster,
+        *,
+        num_running: int,
+        prefill_chunk: int,
+        max_draft_tokens: int,
+        send: Callable[[Frame], None],
+        exactness: str = "distribution",
+    ) -> None:
+        self._context = context
+        self._vocab = context.model.vocab
+        self._roster = roster
+        self._num_running = num_running
+        self._prefill_chunk = prefill_chunk
+        self._max_draft_tokens = max_draft_tokens
+        self._send = send
+        self._exactness = exactness
+        self._slots = Slots(context, context.params.n_seq_max, self._on_clear)
+        self._round = Round(context, roster, max_draft_tokens=max_draft_tokens)
+        self._batch = Batch(context.params.n_batch)
+        self._inbox: SimpleQueue[Task] = SimpleQueue()
+        self._waiting: deque[Sequence] = deque()
+        self._running: list[Sequence] = []
+        self._stopping = False
+        self._snapshot_at = 0.0
+        self.progress = 0
+        """Grows with every step; a busy scheduler whose progress stands still hangs."""
+        self.counters = EngineCounters()
+
+    # Any thread
+
+    def post(self, task: Task) -> None:
+        """Run `task` on the scheduler's thread before its next step."""
+        self._inbox.put(task)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running or self._waiting)
+
+    # The scheduler's thread
+
+    def run(self) -> None:
+        """Until `stop`: step while there is work, else wait for a message."""
+        while not self._stopping:
+            self._take_messages(wait=not self.busy)
+            if self.busy:
+                self.step()
+            self._report(force=False)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def submit(self, sequence: Sequence) -> None:
+        self._waiting.append(sequence)
+        self.counters.requests += 1
+
+    def cancel(self, request_id: str) -> None:
+        """Drop a request; its slot is free before the next step. Unknown ids are ignored: it may just have finished."""
+        for sequence in [*self._running, *self._waiting]:
+            if sequence.id == request_id:
+                if sequence in self._running:
+                    self._release(sequence)
+                else:
+                    self._waiting.remove(sequence)
+
+    def set_drafter(self, mode: str) -> None:
+        self._roster.set_mode(mode)
+        self._report(force=True)
+
+    def step(self) -> None:
+        """Admit, one round, one chunk of prefill."""
+        self._admit()
+        decoding = [sequence for sequence in self._running if sequence.num_pending_tokens == 1]
+        if decoding:
+            self._advance(decoding)
+        prefilling = next((sequence for sequence in self._running if sequence.num_pending_tokens > 1), None)
+        if prefilling is not None:
+            self._prefill(prefilling)
+        self.progress += 1
+
+    def _take_messages(self, *, wait: bool) -> None:
+        try:
+            task = self._inbox.get(timeout=_IDLE_WAIT_S) if wait else self._inbox.get_nowait()
+            while True:
+                task()
+                task = self._inbox.get_nowait()
+        except Empty:
+            return
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._running) < self._num_running:
+            sequence = self._waiting.popleft()
+            acquired = self._slots.acquire(sequence.token_ids, sequence.request.partition)
+            sequence.slot_id = acquired.slot.id
+            sequence.num_computed_tokens = acquired.num_cached_tokens
+            if sequence.started_at is None:
+                sequence.started_at = time.monotonic()
+                sequence.num_cached_tokens = acquired.num_cached_tokens
+                self.counters.cached_tokens += acquired.num_cached_tokens
+            for drafter in self._roster.each():
+                drafter.begin(acquired.slot.id, acquired.source_id, acquired.num_cached_tokens)
+            self._running.append(sequence)
+
+    def _advance(self, decoding: list[Sequence]) -> None:
+        draft = True
+        while decoding:
+            try:
+                self._round.run(decoding, draft=draft)
+                break
+            except KvCacheFull:
+                if not self._make_room(decoding):
+                    draft = False
+                decoding = [sequence for sequence in decoding if sequence.slot_id is not None]
+        self.counters.rounds += bool(decoding)
+        for sequence in decoding:
+            self._emit(sequence)
+
+    def _prefill(self, sequence: Sequence) -> None:
+        assert sequence.slot_id is not None
+        start = sequence.num_computed_tokens
+        # Chunks end at multiples of the chunk size, so a prompt is cut in the same places whatever was reused.
+        end = min(start - start % self._prefill_chunk + self._prefill_chunk, len(sequence.token_ids))
+        is_last = end == len(sequence.token_ids)
+        self._batch.clear()
+        self._batch.add(sequence.token_ids[start:end], start, sequence.slot_id, num_outputs=int(is_last))
+        try:
+            self._context.decode(self._batch)
+        except KvCacheFull:
+            self._make_room([sequence])
+            return
+        sequence.num_computed_tokens = end
+        self.counters.prompt_tokens += end - start
+        drafter = self._roster.choose(sequence.request.speculation.mode).drafter
+        if drafter is not None:
+            drafter.prefill(sequence.slot_id, sequence.token_ids[:end])
+        if is_last:
+            self._slots.share(sequence.slot_id, sequence.token_ids[:end])
+            token = sequence.sampler.choose(self._context.logits()[0], sequence.token_ids)
+            sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token))
+            self._emit(sequence)
+
+    def _make_room(self, wanting: list[Sequence]) -> bool:
+        """Free KV memory: a kept prefix, else the youngest of several running sequences; False when neither is there.
+
+        A preempted sequence goes back to the head of the queue and is computed again later.
+        """
+        if self._slots.evict_idle():
+            return True
+        if len(self._running) <= 1:
+            return False
+        youngest = max(self._running, key=lambda sequence: sequence.received_at)
+        assert youngest.slot_id is not None
+        self._slots.discard(youngest.slot_id)
+        self._running.remove(youngest)
+        youngest.slot_id = None
+        youngest.num_computed_tokens = 0
+        self._waiting.appendleft(youngest)
+        self.counters.preemptions += 1
+        return True
+
+    def _emit(self, sequence: Sequence) -> None:
+        self.counters.output_tokens += sequence.num_output_tokens - sequence.num_emitted_tokens
+        sequence.num_emitted_tokens = sequence.num_output_tokens
+        if sequence.request.stream and (text := sequence.text.take()):
+            self._send(Delta(sequence.id, text, sequence.num_output_tokens))
+        if sequence.finished:
+            self._finish(sequence)
+
+    def _finish(self, sequence: Sequence) -> None:
+        self._release(sequence)
+        assert sequence.finish_reason is not None
+        self._send(
+            Finished(
+                request_id=sequence.id,
+                text="" if sequence.request.stream else sequence.text.text,
+                finish_reason=sequence.finish_reason,
+                num_prompt_tokens=sequence.num_prompt_tokens,
+                num_cached_tokens=sequence.num_cached_tokens,
+                num_output_tokens=sequence.num_output_tokens,
+                timings=sequence.timings(),
+                speculation=speculation_report(sequence, self._roster, self._exactness),
+            )
+        )
+
+    def _release(self, sequence: Sequence) -> None:
+        assert sequence.slot_id is not None
+        self._slots.release(sequence.slot_id, sequence.token_ids[: sequence.num_computed_tokens])
+        self._running.remove(sequence)
+
+    def _on_clear(self, slot_id: int) -> None:
+        for drafter in self._roster.each():
+            drafter.close(slot_id)
+
+    def _report(self, *, force: bool) -> None:
+        now = time.monotonic()
+        if force or now - self._snapshot_at >= SNAPSHOT_INTERVAL_S:
+            self._snapshot_at = now
+            self._send(Snapshot(self.snapshot()))
+
+    def snapshot(self) -> EngineSnapshot:
+        self.counters.skipped_drafts = dict(self._round.skipped)
+        context, model = self._context, self._context.model
+        return EngineSnapshot(
+            speculation=speculation_status(self._roster, self._round.totals, self._max_draft_tokens),
+            counters=self.counters,
+            requests=tuple(sequence.status() for sequence in [*self._running, *self._waiting]),
+            target_memory=ModelMemory(
+                model.memory.weights_bytes, context.memory.kv_bytes, context.memory.compute_bytes
+            ),
+            drafter_memory=self._roster.memory,
+            kv_used_tokens=min(self._kv_used_tokens(), context.n_ctx),
+            kv_total_tokens=context.n_ctx,
+        )
+
+    def _kv_used_tokens(self) -> int:
+        """An upper bound: prefixes that slots share count more than once."""
+        busy = {sequence.slot_id: sequence.num_computed_tokens for sequence in self._running}
+        return sum(busy.get(slot.id, len(slot.token_ids)) for slot in self._slots.slots)

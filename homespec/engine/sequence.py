@@ -1,0 +1,150 @@
+"""One generation: its tokens, its text, its limits and what drafting did for it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from homespec.engine.sampling.coupled import CoupledSampler
+from homespec.engine.text_stream import TextStream
+from homespec.frames import Generate
+from homespec.stats import DraftStats
+from homespec.status import RequestPhase, RequestStatus, Timings
+
+
+class Sequence:
+    """State of one request inside the engine; owned by the scheduler thread.
+
+    `token_ids` holds prompt and output. While decoding, its last token has not been decoded by the target yet.
+    """
+
+    def __init__(self, request: Generate, prompt_ids: list[int], *, n_ctx: int, n_vocab: int) -> None:
+        self.request = request
+        self.token_ids = list(prompt_ids)
+        self.num_prompt_tokens = len(prompt_ids)
+        room = n_ctx - self.num_prompt_tokens
+        self.max_output_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
+        self.sampler = CoupledSampler(request.sampling, n_vocab)
+        self.text = TextStream(request.stop)
+        self.finish_reason: str | None = None
+        self.slot_id: int | None = None
+        self.num_cached_tokens = 0
+        self.num_computed_tokens = 0
+        """Tokens that the target's KV cache holds for this sequence."""
+        self.num_emitted_tokens = 0
+        """Output tokens that have been counted and sent."""
+        self.stats = DraftStats()
+        self.num_rounds = 0
+        self.drafted_rounds: Counter[str] = Counter()
+        self.last_draft_length = 0
+        self.last_drafter: str | None = None
+        self.received_at = time.monotonic()
+        self.started_at: float | None = None
+        self.first_token_at: float | None = None
+        self.finished_at: float | None = None
+
+    @property
+    def id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def phase(self) -> RequestPhase:
+        if self.slot_id is None:
+            return RequestPhase.WAITING
+        return RequestPhase.DECODE if self.num_pending_tokens == 1 else RequestPhase.PREFILL
+
+    @property
+    def num_pending_tokens(self) -> int:
+        """Tokens that the target must still decode; 1 while decoding."""
+        return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def num_tokens_left(self) -> int:
+        return self.max_output_tokens - self.num_output_tokens
+
+    @property
+    def finished(self) -> bool:
+        return self.finish_reason is not None
+
+    def push(self, token_id: int, piece: bytes, *, is_end: bool) -> bool:
+        """Take the next token; True when it ends the answer. The one place where text and tokens are cut.
+
+        An end-of-text token is not part of the answer. A stop string beats the length cap when one token meets both.
+        """
+        if self.first_token_at is None:
+            self.first_token_at = time.monotonic()
+        if is_end and not self.request.ignore_eos:
+            return self.finish("stop")
+        self.token_ids.append(token_id)
+        if self.text.push(piece):
+            return self.finish("stop")
+        if self.num_tokens_left <= 0:
+            return self.finish("length")
+        return False
+
+    def finish(self, reason: str) -> bool:
+        self.finish_reason = reason
+        self.finished_at = time.monotonic()
+        self.text.finish()
+        return True
+
+    def add_round(self, drafter: str | None, num_draft_tokens: int, num_accepted_tokens: int) -> None:
+        """Count one target pass."""
+        self.num_rounds += 1
+        self.last_draft_length = num_draft_tokens
+        self.last_drafter = drafter if num_draft_tokens else None
+        if drafter and num_draft_tokens:
+            self.drafted_rounds[drafter] += 1
+        self.stats.add_round(num_draft_tokens, num_accepted_tokens)
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """Tokens per target pass, over drafted and plain rounds alike."""
+        return 1 + self.stats.num_accepted_tokens / self.num_rounds if self.num_rounds else None
+
+    def timings(self) -> Timings:
+        end = self.finished_at or time.monotonic()
+        start = self.started_at or end
+        first = self.first_token_at or end
+        num_computed_prompt = self.num_prompt_tokens - self.num_cached_tokens
+        # The first token comes out of the prompt pass: the rate counts the tokens after it.
+        decode_s = end - first
+        return Timings(
+            prompt_n=num_computed_prompt,
+            prompt_ms=(first - start) * 1000,
+            prompt_per_second=_rate(num_computed_prompt, first - start),
+            predicted_n=self.num_output_tokens,
+            predicted_ms=decode_s * 1000,
+            predicted_per_second=_rate(self.num_output_tokens - 1, decode_s),
+            cache_n=self.num_cached_tokens,
+            draft_n=self.stats.num_draft_tokens,
+            draft_n_accepted=self.stats.num_accepted_tokens,
+        )
+
+    def status(self) -> RequestStatus:
+        now = time.monotonic()
+        return RequestStatus(
+            id=self.id,
+            phase=self.phase,
+            slot=self.slot_id,
+            num_prompt_tokens=self.num_prompt_tokens,
+            num_prefilled_tokens=min(self.num_computed_tokens, self.num_prompt_tokens),
+            num_cached_tokens=self.num_cached_tokens,
+            num_output_tokens=self.num_output_tokens,
+            age_s=now - self.received_at,
+            tokens_per_second=_rate(self.num_output_tokens - 1, now - self.first_token_at)
+            if self.first_token_at
+            else None,
+            drafter=self.last_drafter,
+            num_draft_tokens=self.last_draft_length,
+            acceptance_rate=self.stats.acceptance_rate,
+            acceptance_length=self.acceptance_length,
+        )
+
+
+def _rate(count: int, seconds: float) -> float | None:
+    return count / seconds if count > 0 and seconds > 0 else None

@@ -1,0 +1,134 @@
+"""Slots: the sequence ids of the KV cache, and the prefixes that finished requests leave in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class KvCache(Protocol):
+    """What slots need of a context."""
+
+    def copy(self, source: int, destination: int, n_past: int) -> None: ...
+
+    def trim(self, seq_id: int, n_past: int) -> None: ...
+
+    def clear(self, seq_id: int) -> None: ...
+
+    def can_trim(self, seq_id: int, n_past: int) -> bool: ...
+
+
+@dataclass(slots=True)
+class Slot:
+    """One sequence id. Idle slots keep their tokens for later requests."""
+
+    id: int
+    token_ids: list[int] = field(default_factory=list)
+    """What the KV cache holds; while busy, what it held when last released or shared."""
+    partition: str = ""
+    busy: bool = False
+    last_used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """A slot for a sequence, and the prefix it starts with."""
+
+    slot: Slot
+    num_cached_tokens: int
+    source_id: int | None
+    """The slot that the prefix was shared from."""
+
+
+class Slots:
+    """All slots of one context. A prefix is shared by reference, so reusing one costs no KV memory."""
+
+    def __init__(self, kv: KvCache, num_slots: int, on_clear: Callable[[int], None] = lambda _id: None) -> None:
+        self._kv = kv
+        self._on_clear = on_clear
+        self._clock = 0
+        self.slots = [Slot(index) for index in range(num_slots)]
+
+    def acquire(self, prompt_ids: list[int], partition: str) -> Acquired:
+        """A free slot that holds the longest known prefix of the prompt, at most all but its last token.
+
+        The least recently used idle slot is given up for it, preferably an empty one; the one shared from only when
+        there is no other. There must be an idle slot.
+        """
+        source, num_cached = self._longest_prefix(prompt_ids, partition)
+        slot = self._free_slot(source)
+        if source is slot:
+            self._kv.trim(slot.id, num_cached)
+        else:
+            self._forget(slot)
+        if source is not None and source is not slot:
+            self._kv.copy(source.id, slot.id, num_cached)
+            self._touch(source)
+        slot.busy = True
+        slot.partition = partition
+        slot.token_ids = prompt_ids[:num_cached]
+        self._touch(slot)
+        return Acquired(slot, num_cached, None if source is None else source.id)
+
+    def share(self, slot_id: int, token_ids: list[int]) -> None:
+        """A busy slot has these tokens in the KV cache now: later requests may start from them."""
+        self.slots[slot_id].token_ids = token_ids
+
+    def release(self, slot_id: int, token_ids: list[int]) -> None:
+        """The sequence is done; its tokens stay for later requests."""
+        slot = self.slots[slot_id]
+        slot.busy = False
+        slot.token_ids = token_ids
+        self._touch(slot)
+
+    def discard(self, slot_id: int) -> None:
+        """The sequence is preempted or broken: give its KV memory back."""
+        self._forget(self.slots[slot_id])
+
+    def evict_idle(self) -> bool:
+        """Drop the least recently used kept prefix; False when there is none."""
+        kept = [slot for slot in self.slots if not slot.busy and slot.token_ids]
+        if not kept:
+            return False
+        self._forget(min(kept, key=lambda slot: slot.last_used))
+        return True
+
+    def _longest_prefix(self, prompt_ids: list[int], partition: str) -> tuple[Slot | None, int]:
+        best: Slot | None = None
+        best_length = 0
+        for slot in self.slots:
+            if slot.partition != partition or not slot.token_ids:
+                continue
+            length = min(common_prefix_length(slot.token_ids, prompt_ids), len(prompt_ids) - 1)
+            if length > best_length and self._kv.can_trim(slot.id, length):
+                best, best_length = slot, length
+        return best, best_length
+
+    def _free_slot(self, source: Slot | None) -> Slot:
+        idle = [slot for slot in self.slots if not slot.busy]
+        others = [slot for slot in idle if slot is not source] or idle
+        return min(others, key=lambda slot: (bool(slot.token_ids), slot.last_used))
+
+    def _forget(self, slot: Slot) -> None:
+        self._kv.clear(slot.id)
+        self._on_clear(slot.id)
+        slot.token_ids = []
+        slot.busy = False
+
+    def _touch(self, slot: Slot) -> None:
+        self._clock += 1
+        slot.last_used = self._clock
+
+
+def common_prefix_length(left: list[int], right: list[int]) -> int:
+    """Number of equal leading items."""
+    limit = min(len(left), len(right))
+    low = 0
+    # Whole blocks compare at C speed; only the block with the difference is walked.
+    while low < limit and left[low : low + 256] == right[low : low + 256]:
+        low += 256
+    low = min(low, limit)
+    while low < limit and left[low] == right[low]:
+        low += 1
+    return low

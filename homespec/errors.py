@@ -1,0 +1,121 @@
+"""Every error raised on purpose, and the exit codes they map to.
+
+HomespecError                 base: its text is one line with the value, the limit and the remedy
+├── ConfigError               a setting is unknown, malformed or contradicts another
+├── AddressInUse              the port cannot be bound
+├── ModelError                the target cannot be served
+│   ├── ModelNotFound         missing, a directory, or not readable
+│   ├── ModelCorrupt          not a GGUF, cut short, an LFS pointer, a web page
+│   └── ModelUnsupported      a sound file that this build of llama.cpp cannot run
+├── DrafterError              a drafter cannot be used; the target goes on without it
+├── RequestError              the client's fault (4xx) or a refusal (503), OpenAI-shaped
+├── EngineError               the engine process died, stalled or broke its protocol
+├── DecodeError               llama_decode failed
+│   └── KvCacheFull           no room in the KV cache for this batch; nothing was changed
+└── MissingSymbol             the llama.cpp library lacks a function that was asked for
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Process exit codes; documented in docs/commands.md."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    CONFIG = 3
+    MODEL = 4
+    ADDRESS_IN_USE = 5
+    ENGINE_FAILED = 6
+    UNREACHABLE = 7
+
+
+class HomespecError(Exception):
+    """Base of every error raised on purpose."""
+
+    exit_code = ExitCode.FAILURE
+
+
+class ConfigError(HomespecError):
+    """A setting is unknown, malformed or contradicts another."""
+
+    exit_code = ExitCode.CONFIG
+
+
+class AddressInUse(HomespecError):
+    """The port cannot be bound."""
+
+    exit_code = ExitCode.ADDRESS_IN_USE
+
+
+class ModelError(HomespecError):
+    """The target cannot be served."""
+
+    exit_code = ExitCode.MODEL
+
+
+class ModelNotFound(ModelError):
+    """The model file is missing, a directory, or not readable."""
+
+
+class ModelCorrupt(ModelError):
+    """The file is not a GGUF, is cut short, or has a header that contradicts itself."""
+
+
+class ModelUnsupported(ModelError):
+    """The file is sound, but this build of llama.cpp cannot run it."""
+
+
+class DrafterError(HomespecError):
+    """A drafter cannot be used; the target goes on without it."""
+
+
+class EngineError(HomespecError):
+    """The engine process died, stalled or broke its protocol."""
+
+    exit_code = ExitCode.ENGINE_FAILED
+
+
+class DecodeError(HomespecError):
+    """llama_decode failed; the context is not usable any more."""
+
+
+class KvCacheFull(DecodeError):
+    """The KV cache has no room for this batch; nothing was changed."""
+
+
+class MissingSymbol(HomespecError):
+    """The llama.cpp library lacks a function that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An OpenAI-shaped error: what crosses the process boundary and the wire."""
+
+    message: str
+    status: int = 400
+    """HTTP status."""
+    type: str = "invalid_request_error"
+    param: str | None = None
+    """The request field at fault, if one is."""
+    code: str | None = None
+    retry_after_s: int | None = None
+    """Sent as the Retry-After header."""
+
+
+class RequestError(HomespecError):
+    """A request is refused; carries everything the client is told."""
+
+    def __init__(self, message: str, **fields: object) -> None:
+        super().__init__(message)
+        self.info = ErrorInfo(message, **fields)  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, info: ErrorInfo) -> RequestError:
+        error = cls(info.message)
+        error.info = info
+        return error

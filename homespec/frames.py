@@ -1,0 +1,268 @@
+"""Typed messages between the daemon and its engine: the only thing that crosses.
+
+On the socket a frame is a four-byte big-endian length and a msgpack map tagged with the struct's name.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from typing import Any
+
+import msgspec
+
+from homespec.errors import EngineError, ErrorInfo
+from homespec.status import EngineSnapshot, ModelStatus, SpeculationReport, Timings
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+_LENGTH = struct.Struct(">I")
+
+
+class Frame(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Base of every message."""
+
+
+class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the engine needs to know to load and serve one target."""
+
+    model_path: str
+    model_id: str
+    draft_path: str | None = None
+    drafter_mode: str = "auto"
+    max_draft_tokens: int = 4
+    n_ctx: int | None = None
+    """None: the trained context, at most `DEFAULT_MAX_CTX` of the engine."""
+    slots: int = 4
+    cached_prefixes: int = 8
+    prefill_chunk: int = 256
+    threads: int | None = None
+    n_gpu_layers: int = -1
+    """Layers of the target on the device; negative means all."""
+    kv_type: str = "auto"
+    flash_attention: str = "auto"
+    mmap: bool = True
+    log_native: bool = False
+    """Pass llama.cpp's own information lines to the log."""
+    quarantined: dict[str, str] = {}
+    """Drafters that must stay off, with the reason."""
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a token is chosen from a row of logits, in llama.cpp's order of the chain."""
+
+    temperature: float = 0.8
+    """0 is greedy."""
+    top_k: int = 40
+    """0 keeps every token."""
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: int = 0
+    logit_bias: dict[int, float] = {}
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    """Tokens that the three penalties look back on, prompt included; -1 means all."""
+
+
+class Speculation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a request asks of the drafters."""
+
+    mode: str = "auto"
+    max_draft_tokens: int | None = None
+
+
+class ChatPrompt(msgspec.Struct, frozen=True, tag=True):
+    """Messages for the model's chat template; content is already plain text."""
+
+    messages: list[dict[str, Any]]
+
+
+class TextPrompt(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+class TokenPrompt(msgspec.Struct, frozen=True, tag=True):
+    token_ids: list[int]
+
+
+# Daemon to engine
+
+
+class Start(Frame, frozen=True):
+    """The first frame: load this."""
+
+    settings: EngineSettings
+
+
+class Generate(Frame, frozen=True):
+    request_id: str
+    prompt: ChatPrompt | TextPrompt | TokenPrompt
+    sampling: Sampling
+    speculation: Speculation = Speculation()
+    max_tokens: int | None = None
+    """None: until the context is full."""
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    """False: no Delta frames, the whole text comes with Finished."""
+    partition: str = ""
+    """Prefixes are shared only among requests of one partition (one API key)."""
+    ignore_eos: bool = False
+
+
+class Cancel(Frame, frozen=True):
+    request_id: str
+
+
+class SetDrafter(Frame, frozen=True):
+    mode: str
+
+
+class Tokenize(Frame, frozen=True):
+    request_id: str
+    text: str
+    special: bool = False
+
+
+class Detokenize(Frame, frozen=True):
+    request_id: str
+    token_ids: list[int]
+
+
+class Stop(Frame, frozen=True):
+    """End now; running requests are dropped."""
+
+
+# Engine to daemon
+
+
+class Loading(Frame, frozen=True):
+    progress: float
+    """0 to 1."""
+    detail: str
+
+
+class Ready(Frame, frozen=True):
+    model: ModelStatus
+    exactness: str
+
+
+class LoadFailed(Frame, frozen=True):
+    """The target cannot be loaded; the engine exits."""
+
+    kind: str
+    """Name of a ModelError class."""
+    message: str
+
+
+class Delta(Frame, frozen=True):
+    request_id: str
+    text: str
+    num_tokens: int
+
+
+class Finished(Frame, frozen=True):
+    request_id: str
+    text: str
+    """Empty for a streamed request: its Deltas carried it."""
+    finish_reason: str
+    num_prompt_tokens: int
+    num_cached_tokens: int
+    num_output_tokens: int
+    timings: Timings
+    speculation: SpeculationReport
+
+
+class Refused(Frame, frozen=True):
+    request_id: str
+    error: ErrorInfo
+
+
+class Tokens(Frame, frozen=True):
+    """Answer to Tokenize."""
+
+    request_id: str
+    token_ids: list[int]
+
+
+class Text(Frame, frozen=True):
+    """Answer to Detokenize."""
+
+    request_id: str
+    text: str
+
+
+class Snapshot(Frame, frozen=True):
+    snapshot: EngineSnapshot
+
+
+class Heartbeat(Frame, frozen=True):
+    """Sent by a thread of its own: `progress` comes from the decode loop, not from that thread."""
+
+    progress: int
+    busy: bool
+
+
+class Happened(Frame, frozen=True):
+    """A change of state inside the engine, for the event list."""
+
+    kind: str
+    text: str
+
+
+ToEngine = Start | Generate | Cancel | SetDrafter | Tokenize | Detokenize | Stop
+FromEngine = Loading | Ready | LoadFailed | Delta | Finished | Refused | Tokens | Text | Snapshot | Heartbeat | Happened
+Answer = Delta | Finished | Refused | Tokens | Text
+"""Frames that belong to one request."""
+
+_encoder = msgspec.msgpack.Encoder()
+_from_engine = msgspec.msgpack.Decoder(FromEngine)
+_to_engine = msgspec.msgpack.Decoder(ToEngine)
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame with its length in front."""
+    body = _encoder.encode(frame)
+    if len(body) > MAX_FRAME_BYTES:
+        raise EngineError(f"frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
+    return _LENGTH.pack(len(body)) + body
+
+
+def body_length(header: bytes) -> int:
+    """Length of the body that follows `header`; raises EngineError when it is over the limit."""
+    (length,) = _LENGTH.unpack(header)
+    if length > MAX_FRAME_BYTES:
+        raise EngineError(f"frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}")
+    return int(length)
+
+
+HEADER_BYTES = _LENGTH.size
+
+
+def decode_from_engine(body: bytes) -> FromEngine:
+    return _from_engine.decode(body)
+
+
+class Link:
+    """The engine's end of the socket: blocking reads from one thread, writes from any."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._reader = sock.makefile("rb")
+        self._write_lock = threading.Lock()
+
+    def receive(self) -> ToEngine | None:
+        """The next frame, or None when the daemon is gone."""
+        header = self._reader.read(HEADER_BYTES)
+        if len(header) < HEADER_BYTES:
+            return None
+        length = body_length(header)
+        body = self._reader.read(length)
+        return _to_engine.decode(body) if len(body) == length else None
+
+    def send(self, frame: Frame) -> None:
+        """Raises OSError when the daemon is gone."""
+        data = encode(frame)
+        with self._write_lock:
+            self._sock.sendall(data)

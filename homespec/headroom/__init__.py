@@ -1,0 +1,1 @@
+"""What memory there is and what fits in it."""

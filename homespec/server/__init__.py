@@ -1,0 +1,1 @@
+"""HTTP: the OpenAI endpoints and our own."""

@@ -1,0 +1,42 @@
+"""Bytes, seconds and rates as people read them. Numbers stay plain integers and floats everywhere else."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+def format_bytes(num_bytes: int | None) -> str:
+    """`1.50 GiB`, `93.8 MiB`, `512 B`; `n/a` when unknown."""
+    if num_bytes is None:
+        return "n/a"
+    for size, name, digits in ((GIB, "GiB", 2), (MIB, "MiB", 1), (KIB, "KiB", 1)):
+        if abs(num_bytes) >= size:
+            return f"{num_bytes / size:.{digits}f} {name}"
+    return f"{num_bytes} B"
+
+
+def format_duration(seconds: float | None) -> str:
+    """`3d 4h`, `2h 5m`, `1m 9s`, `8.2s`, `45ms`; `n/a` when unknown."""
+    if seconds is None:
+        return "n/a"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    total = int(seconds)
+    for size, name, smaller, smaller_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if total >= size:
+            return f"{total // size}{name} {total % size // smaller}{smaller_name}"
+    raise AssertionError("unreachable: a whole minute or more matches a row above")
+
+
+def format_rate(tokens_per_second: float | None) -> str:
+    """`83.1 tok/s`; `n/a` when unknown."""
+    return "n/a" if tokens_per_second is None else f"{tokens_per_second:.1f} tok/s"
+
+
+def format_ratio(ratio: float | None) -> str:
+    """`62 %`; `n/a` when unknown."""
+    return "n/a" if ratio is None else f"{ratio * 100:.0f} %"
