@@ -79,9 +79,11 @@ class Scheduler:
         """Until `stop`: step while there is work, else wait for a message."""
         while not self._stopping:
             self._take_messages(wait=not self.busy)
-            if self.busy:
+            was_busy = self.busy
+            if was_busy:
                 self.step()
-            self._report(force=False)
+            # The last snapshot before a wait must show that nothing runs any more.
+            self._report(force=was_busy and not self.busy)
 
     def stop(self) -> None:
         self._stopping = True

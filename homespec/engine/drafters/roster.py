@@ -39,7 +39,7 @@ class Roster:
         self.mode = mode
         self._load = load
         self._announce = announce
-        self._quarantined = quarantined or {}
+        self._quarantined = dict(quarantined or {})
         self._drafters: dict[str, Drafter] = {"ngram": NgramDrafter()}
         self._load_started = 0.0
         no_path = "no draft model configured; pass --draft PATH"
@@ -53,8 +53,12 @@ class Roster:
         self.set_mode(mode)
 
     def set_mode(self, mode: str) -> None:
-        """Apply the process-wide switch: load the draft model when it may be used, unload it when it may not."""
+        """Apply the process-wide switch: load the draft model when it may be used, unload it when it may not.
+
+        Naming a quarantined drafter is asking to try it again.
+        """
         self.mode = mode
+        self._quarantined.pop(mode, None)
         draft = self._states["draft"]
         if draft.path is None or "draft" in self._quarantined:
             return

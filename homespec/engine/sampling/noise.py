@@ -25,7 +25,7 @@ class GumbelNoise:
         uniform = self._uniform(position)
         if token_ids is not None:
             uniform = uniform[token_ids]
-        return -np.log(-np.log(uniform))  # type: ignore[no-any-return]
+        return -np.log(-np.log(uniform))
 
     def _uniform(self, position: int) -> NDArray[np.float64]:
         known = self._uniforms.get(position)

@@ -1,0 +1,195 @@
+"""Counters over the daemon's life, rates over the last seconds, and their Prometheus text."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from homespec.stats import DraftStats
+from homespec.status import DraftState, EngineCounters, EngineSnapshot, Phase, Status, ThroughputStatus
+
+WINDOW_S = 3.0
+DRAFTER_NAMES = ("draft", "ngram")
+MAX_POSITIONS = 16
+
+
+class Ledger:
+    """Adds up what engines report: an engine counts from zero, the daemon's totals never go back."""
+
+    def __init__(self) -> None:
+        self.snapshot: EngineSnapshot | None = None
+        self._past = EngineCounters()
+        self._past_drafts: dict[str, DraftStats] = {}
+        self._window: deque[tuple[float, EngineCounters, DraftStats]] = deque()
+
+    def observe(self, snapshot: EngineSnapshot, now: float) -> None:
+        self.snapshot = snapshot
+        drafts = DraftStats()
+        for stats in self.drafts().values():
+            drafts.add(stats)
+        self._window.append((now, self.counters(), drafts))
+        # The sample before the window is kept, so the rates span all of it.
+        while len(self._window) > 2 and self._window[1][0] <= now - WINDOW_S:
+            self._window.popleft()
+
+    def engine_gone(self) -> None:
+        """The engine is dead: keep what it had counted."""
+        self._past, self._past_drafts = self.counters(), self.drafts()
+        self.snapshot = None
+
+    def counters(self) -> EngineCounters:
+        """Totals since the daemon started."""
+        now = self.snapshot.counters if self.snapshot else EngineCounters()
+        past = self._past
+        return EngineCounters(
+            rounds=past.rounds + now.rounds,
+            requests=past.requests + now.requests,
+            prompt_tokens=past.prompt_tokens + now.prompt_tokens,
+            cached_tokens=past.cached_tokens + now.cached_tokens,
+            output_tokens=past.output_tokens + now.output_tokens,
+            preemptions=past.preemptions + now.preemptions,
+            skipped_drafts=dict(Counter(past.skipped_drafts) + Counter(now.skipped_drafts)),
+        )
+
+    def drafts(self) -> dict[str, DraftStats]:
+        """Totals per drafter since the daemon started."""
+        totals = {name: stats.copy() for name, stats in self._past_drafts.items()}
+        for name, stats in self.snapshot.speculation.totals.items() if self.snapshot else ():
+            totals.setdefault(name, DraftStats()).add(stats)
+        return totals
+
+    def throughput(self, now: float) -> ThroughputStatus:
+        """Rates over the last seconds; None where nothing happened."""
+        recent = [sample for sample in self._window if sample[0] > now - 2 * WINDOW_S]
+        if len(recent) < 2:
+            return ThroughputStatus(None, None, None, None, None)
+        (start, first, first_drafts), (end, last, last_drafts) = recent[0], recent[-1]
+        drafts = last_drafts.copy()
+        drafts.add(first_drafts, sign=-1)
+        plain = sum(last.skipped_drafts.values()) - sum(first.skipped_drafts.values())
+        passes = drafts.num_drafts + plain
+        return ThroughputStatus(
+            tokens_per_second=_rate(last.output_tokens - first.output_tokens, end - start),
+            prompt_tokens_per_second=_rate(last.prompt_tokens - first.prompt_tokens, end - start),
+            acceptance_rate=drafts.acceptance_rate,
+            acceptance_length=1 + drafts.num_accepted_tokens / passes if passes else None,
+            draft_length=drafts.draft_length,
+        )
+
+
+def _rate(count: int, seconds: float) -> float | None:
+    return count / seconds if count and seconds > 0 else None
+
+
+def render(status: Status) -> bytes:
+    """The Prometheus page. Every family is always present, at zero or without samples where a value is unknown."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Page(status))
+    return generate_latest(registry)
+
+
+class _Page:
+    """One scrape."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._engine()
+        yield from self._traffic()
+        yield from self._drafting("homespec_spec_decode")
+        yield from self._vllm()
+        yield from self._memory()
+
+    def _engine(self) -> Iterator[Metric]:
+        status = self._status
+        phase = GaugeMetricFamily("homespec_phase", "1 for the daemon's phase, 0 for the others", labels=["phase"])
+        for each in Phase:
+            phase.add_metric([each.value], float(status.phase is each))
+        yield phase
+        yield _counter("homespec_engine_restarts", "Engine processes that died", status.engine.restarts)
+        yield _gauge("homespec_uptime_seconds", "Age of the daemon", status.uptime_s)
+        yield _gauge("homespec_load_progress_ratio", "Progress of loading the target", status.load_progress)
+        state = GaugeMetricFamily("homespec_drafter_ready", "1 when the drafter may be used", labels=["drafter"])
+        known = {drafter.name: drafter for drafter in status.speculation.drafters} if status.speculation else {}
+        for name in DRAFTER_NAMES:
+            ready = name in known and known[name].state is DraftState.READY
+            state.add_metric([name], float(ready))
+        yield state
+
+    def _traffic(self) -> Iterator[Metric]:
+        status, counters = self._status, self._status.counters
+        yield _counter("homespec_requests", "Requests taken on by the engine", counters.requests)
+        yield _counter("homespec_prompt_tokens", "Prompt tokens computed", counters.prompt_tokens)
+        yield _counter("homespec_cached_prompt_tokens", "Prompt tokens reused", counters.cached_tokens)
+        yield _counter("homespec_output_tokens", "Tokens generated", counters.output_tokens)
+        yield _counter("homespec_rounds", "Target passes that produced tokens", counters.rounds)
+        yield _counter("homespec_preemptions", "Sequences put back for want of KV memory", counters.preemptions)
+        yield _gauge("homespec_requests_running", "Requests in a slot", status.queue.running)
+        yield _gauge("homespec_requests_waiting", "Requests waiting for a slot", status.queue.waiting)
+        skipped = CounterMetricFamily(
+            "homespec_skipped_drafts", "Times a sequence went through a round without a draft", labels=["reason"]
+        )
+        for reason, count in sorted(counters.skipped_drafts.items()):
+            skipped.add_metric([reason], count)
+        yield skipped
+
+    def _drafting(self, prefix: str) -> Iterator[Metric]:
+        families = (
+            ("num_drafts", "Rounds with a draft"),
+            ("num_draft_tokens", "Tokens drafted"),
+            ("num_accepted_tokens", "Draft tokens accepted"),
+        )
+        for field, text in families:
+            family = CounterMetricFamily(f"{prefix}_{field}", text, labels=["drafter"])
+            for name in DRAFTER_NAMES:
+                family.add_metric([name], getattr(self._status.drafts.get(name, DraftStats()), field))
+            yield family
+
+    def _vllm(self) -> Iterator[Metric]:
+        """vLLM's names, summed over drafters, for tools that know them."""
+        total = DraftStats()
+        for stats in self._status.drafts.values():
+            total.add(stats)
+        prefix = "vllm:spec_decode"
+        yield _counter(f"{prefix}_num_drafts", "Rounds with a draft", total.num_drafts)
+        yield _counter(f"{prefix}_num_draft_tokens", "Tokens drafted", total.num_draft_tokens)
+        yield _counter(f"{prefix}_num_accepted_tokens", "Draft tokens accepted", total.num_accepted_tokens)
+        positions = CounterMetricFamily(
+            f"{prefix}_num_accepted_tokens_per_pos", "Draft tokens accepted, by position", labels=["position"]
+        )
+        for position in range(MAX_POSITIONS):
+            counts = total.num_accepted_per_position
+            positions.add_metric([str(position)], counts[position] if position < len(counts) else 0)
+        yield positions
+
+    def _memory(self) -> Iterator[Metric]:
+        memory = self._status.memory
+        parts = GaugeMetricFamily("homespec_memory_bytes", "Memory held, by model and kind", labels=["model", "kind"])
+        for model in ("target", "drafter") if memory else ():
+            held = getattr(memory, model)
+            for kind in ("weights", "kv", "compute"):
+                parts.add_metric([model, kind], getattr(held, f"{kind}_bytes"))
+        yield parts
+        gauges = (
+            ("homespec_engine_resident_bytes", "Resident memory of the engine", "engine_rss_bytes"),
+            ("homespec_host_available_bytes", "Memory the box has left", "host_available_bytes"),
+            ("homespec_kv_used_tokens", "Tokens in the KV cache", "kv_used_tokens"),
+            ("homespec_kv_total_tokens", "Tokens the KV cache can hold", "kv_total_tokens"),
+        )
+        for name, text, field in gauges:
+            yield _gauge(name, text, getattr(memory, field, None))
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _gauge(name: str, text: str, value: float | None) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    if value is not None:
+        family.add_metric([], value)
+    return family

@@ -1,0 +1,65 @@
+"""POST /v1/completions, /tokenize and /detokenize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from homespec.errors import RequestError
+from homespec.frames import Detokenize, Generate, Refused, Text, Tokenize, Tokens
+from homespec.server.body import JsonRoute
+from homespec.server.generate import generate
+from homespec.server.services import PartitionDep, Services, ServicesDep
+from homespec.wire import CompletionRequest, DetokenizeRequest, Shape, TokenizeRequest, request_id
+
+router = APIRouter(route_class=JsonRoute)
+tokens_router = APIRouter(route_class=JsonRoute)
+
+
+@router.post("/completions")
+async def completions(
+    request: Request, body: CompletionRequest, services: ServicesDep, partition: PartitionDep
+) -> Response:
+    """Continue a text or a list of token ids."""
+    shape = Shape("completion", services.check_model(body.model))
+    body.check_supported()
+    frame = Generate(
+        request_id=shape.id,
+        prompt=body.single_prompt(),
+        sampling=body.sampling(),
+        speculation=body.speculation(),
+        max_tokens=body.max_tokens,
+        stop=body.stops(),
+        stream=body.stream,
+        partition=partition,
+        ignore_eos=body.ignore_eos,
+    )
+    return await generate(request, services.supervisor, frame, shape, include_usage=body.stream_options.include_usage)
+
+
+@tokens_router.post("/tokenize")
+async def tokenize(body: TokenizeRequest, services: ServicesDep) -> dict[str, Any]:
+    """Token ids of a text, without BOS."""
+    answer = await _ask(services, Tokenize(request_id("tok"), body.content, body.parse_special))
+    assert isinstance(answer, Tokens)
+    return {"tokens": answer.token_ids}
+
+
+@tokens_router.post("/detokenize")
+async def detokenize(body: DetokenizeRequest, services: ServicesDep) -> dict[str, Any]:
+    """Text of token ids, control tokens spelled out."""
+    answer = await _ask(services, Detokenize(request_id("tok"), body.tokens))
+    assert isinstance(answer, Text)
+    return {"content": answer.text}
+
+
+async def _ask(services: Services, frame: Tokenize | Detokenize) -> Any:
+    job = services.supervisor.submit(frame)
+    try:
+        answer = await job.last()
+    finally:
+        services.supervisor.cancel(job)
+    if isinstance(answer, Refused):
+        raise RequestError.of(answer.error)
+    return answer

@@ -1,0 +1,55 @@
+"""GET /health, /status, /events and /metrics. None of them waits for the engine."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from homespec.metrics import render
+from homespec.server.services import ServicesDep
+from homespec.server.sse import event_stream, status_events
+from homespec.status import Phase
+from homespec.supervisor import RETRY_AFTER_S
+
+router = APIRouter()
+
+
+@router.get("/health")
+async def health(services: ServicesDep) -> JSONResponse:
+    """200 only while the target answers or is ready to."""
+    supervisor = services.supervisor
+    snapshot = supervisor.ledger.snapshot
+    speculation = snapshot.speculation if snapshot else None
+    ready = supervisor.phase is Phase.READY
+    body = {
+        "status": "ok" if ready else supervisor.phase.value,
+        "phase": supervisor.phase.value,
+        "detail": supervisor.detail,
+        "progress": round(supervisor.load_progress, 3),
+        "model": services.model_id,
+        "device": supervisor.model.devices[0] if supervisor.model else None,
+        "drafter": speculation.drafter if speculation else None,
+        "drafter_state": speculation.state.value if speculation else None,
+        "drafter_reason": speculation.reason if speculation else None,
+    }
+    headers = None if ready else {"Retry-After": str(RETRY_AFTER_S)}
+    return JSONResponse(body, status_code=200 if ready else 503, headers=headers)
+
+
+@router.get("/status")
+async def status(services: ServicesDep) -> Response:
+    """One snapshot of everything, without a word of any prompt."""
+    return Response(msgspec.json.encode(services.board.status()), media_type="application/json")
+
+
+@router.get("/events")
+async def events(services: ServicesDep) -> Response:
+    """The same snapshot as a stream, more than twice a second."""
+    return event_stream(status_events(services.board, services.supervisor))
+
+
+@router.get("/metrics")
+async def metrics(services: ServicesDep) -> Response:
+    return Response(render(services.board.status()), media_type=CONTENT_TYPE_LATEST)

