@@ -22,6 +22,7 @@ from homespec.frames import (
     Detokenize,
     EngineSettings,
     Finished,
+    Frame,
     FromEngine,
     Generate,
     Happened,
@@ -35,6 +36,7 @@ from homespec.frames import (
     Text,
     Tokenize,
     Tokens,
+    encode,
 )
 from homespec.job import Job
 from homespec.metrics import Ledger
@@ -95,8 +97,11 @@ class Supervisor:
     # Requests
 
     def submit(self, frame: Generate | Tokenize | Detokenize) -> Job:
-        """Take a request on. Raises RequestError 503 while loading, when stopping, and when the queue is full."""
+        """Take a request on. Raises RequestError 503 while loading, when stopping, and when the queue is full; 400 when
+        it holds something that cannot cross to the engine.
+        """
         self._admit()
+        _check_crosses(frame)
         job = Job(frame)
         self._jobs[job.id] = job
         if self._child is not None and self.phase is Phase.READY:
@@ -327,3 +332,11 @@ class Supervisor:
     def _tell(self, kind: str, text: str) -> None:
         logger.info("%s %s", kind, text)
         self.events.append(Event(time.time(), kind, text))
+
+
+def _check_crosses(frame: Frame) -> None:
+    """A frame that does not encode must be refused before it is kept for a replay."""
+    try:
+        encode(frame)
+    except (OverflowError, RecursionError, EngineError) as error:
+        raise RequestError(f"the request cannot be passed to the engine: {error}") from error

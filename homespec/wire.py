@@ -17,6 +17,10 @@ from homespec.errors import ErrorInfo, RequestError
 from homespec.frames import ChatPrompt, Finished, Sampling, Speculation, TextPrompt, TokenPrompt
 
 MAX_STOPS = 32
+MAX_INT = 2**63 - 1
+"""The largest number that crosses to the engine."""
+MAX_BIAS = 1e6
+"""Far beyond any logit, and far from overflowing one."""
 DEFAULT_COMPLETION_TOKENS = 16
 """What the OpenAI API documents for /v1/completions without max_tokens."""
 DRAFTER_MODES = ("auto", "off", "draft", "ngram")
@@ -26,7 +30,7 @@ DrafterMode = Literal["auto", "off", "draft", "ngram"]
 
 class _Wire(BaseModel):
     # Strict: a string of digits or a boolean is not a number. Extra fields are other servers' extensions.
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -51,7 +55,7 @@ class StreamOptions(_Wire):
 
 
 class Message(_Wire):
-    model_config = ConfigDict(strict=True, extra="allow")
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Any = None
@@ -65,9 +69,14 @@ def _unlimited_is_absent(value: Any) -> Any:
     return None if value == -1 and not isinstance(value, bool) else value
 
 
+def _one_is_a_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 # llama.cpp's clients send -1 for "no limit".
-TokenLimit = Annotated[int | None, BeforeValidator(_unlimited_is_absent), Field(ge=1)]
-Stop = str | list[str] | None
+TokenLimit = Annotated[Annotated[int, Field(ge=1, le=MAX_INT)] | None, BeforeValidator(_unlimited_is_absent)]
+Stops = Annotated[list[str], BeforeValidator(_one_is_a_list)]
+Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]
 
 
 class _Generation(_Wire):
@@ -76,18 +85,18 @@ class _Generation(_Wire):
     model: str | None = None
     max_tokens: TokenLimit = None
     temperature: float = Field(default=0.8, ge=0, le=100)
-    top_k: int = Field(default=40, ge=-1)
+    top_k: int = Field(default=40, ge=-1, le=MAX_INT)
     top_p: float = Field(default=0.95, ge=0, le=1)
     min_p: float = Field(default=0.05, ge=0, le=1)
     seed: int | None = None
-    stop: Stop = None
+    stop: Stops = []
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     presence_penalty: float = Field(default=0.0, ge=-10, le=10)
     frequency_penalty: float = Field(default=0.0, ge=-10, le=10)
     repeat_penalty: float = Field(default=1.0, gt=0, le=10)
-    repeat_last_n: int = Field(default=64, ge=-1)
-    logit_bias: dict[str, float] = {}
+    repeat_last_n: int = Field(default=64, ge=-1, le=MAX_INT)
+    logit_bias: dict[str, Bias] = {}
     n: int = 1
     ignore_eos: bool = False
     speculative: SpeculativeOptions = SpeculativeOptions()
@@ -111,10 +120,9 @@ class _Generation(_Wire):
 
     def stops(self) -> tuple[str, ...]:
         """Stop strings; empty ones are ignored. Raises RequestError over the limit."""
-        stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        if len(stops) > MAX_STOPS:
-            raise RequestError(f"stop has {len(stops)} strings; at most {MAX_STOPS} are allowed", param="stop")
-        return tuple(text for text in stops if text)
+        if len(self.stop) > MAX_STOPS:
+            raise RequestError(f"stop has {len(self.stop)} strings; at most {MAX_STOPS} are allowed", param="stop")
+        return tuple(text for text in self.stop if text)
 
     def check_supported(self) -> None:
         """Raise RequestError for a field that would change the answer and cannot be honoured."""
@@ -132,6 +140,9 @@ class ChatRequest(_Generation):
     tools: list[Any] = []
     tool_choice: Any = None
     response_format: dict[str, Any] | None = None
+    functions: Any = None
+    grammar: Any = None
+    json_schema: Any = None
 
     def prompt(self) -> ChatPrompt:
         return ChatPrompt([_plain_message(message, index) for index, message in enumerate(self.messages)])
@@ -147,6 +158,11 @@ class ChatRequest(_Generation):
             raise RequestError("logprobs are not supported; leave the field out", param="logprobs")
         if self.tools and self.tool_choice != "none":
             raise RequestError("tools are not supported; leave them out or set tool_choice to 'none'", param="tools")
+        if self.tool_choice not in (None, "none", "auto"):
+            raise RequestError("tool_choice asks for a call, and tools are not supported", param="tool_choice")
+        for name in ("functions", "grammar", "json_schema"):
+            if getattr(self, name):
+                raise RequestError(f"{name} is not supported; leave it out", param=name)
         if self.response_format and self.response_format.get("type", "text") != "text":
             kind = self.response_format.get("type")
             raise RequestError(f"response_format {kind!r} is not supported; only 'text' is", param="response_format")
@@ -155,7 +171,8 @@ class ChatRequest(_Generation):
 class CompletionRequest(_Generation):
     """Body of POST /v1/completions."""
 
-    prompt: str | list[str] | list[int] | list[list[int]] = ""
+    prompt: Any = ""
+    """Text or token ids, or a list that holds one of these."""
     max_tokens: TokenLimit = DEFAULT_COMPLETION_TOKENS
     echo: bool = False
     suffix: str | None = None
@@ -164,17 +181,23 @@ class CompletionRequest(_Generation):
 
     def single_prompt(self) -> TextPrompt | TokenPrompt:
         """Raises RequestError unless there is exactly one prompt."""
-        prompt: Any = self.prompt
-        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        prompt = self.prompt
+        if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
             if len(prompt) != 1:
                 raise RequestError(f"prompt holds {len(prompt)} prompts; send one per request", param="prompt")
             prompt = prompt[0]
-        return TextPrompt(prompt) if isinstance(prompt, str) else TokenPrompt(prompt)
+        if isinstance(prompt, str):
+            return TextPrompt(prompt)
+        if isinstance(prompt, list) and all(type(token_id) is int for token_id in prompt):
+            return TokenPrompt(prompt)
+        raise RequestError("prompt is neither text nor a list of token ids", param="prompt")
 
     def check_supported(self) -> None:
         super().check_supported()
-        for name in ("echo", "suffix", "logprobs"):
-            if getattr(self, name):
+        # logprobs = 0 asks for the log-probability of the chosen token.
+        asked = {"echo": self.echo, "suffix": self.suffix, "logprobs": self.logprobs is not None}
+        for name, is_asked in asked.items():
+            if is_asked:
                 raise RequestError(f"{name} is not supported; leave the field out", param=name)
         if self.best_of not in (None, 1):
             raise RequestError(f"best_of = {self.best_of} is not supported; only 1 is", param="best_of")

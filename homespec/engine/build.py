@@ -54,7 +54,7 @@ class Engine:
                     f"logit_bias names token {token_id}; the vocabulary has {self.vocab.n_vocab}", param="logit_bias"
                 )
         prompt_ids = self.prompts.read(request)
-        return Sequence(request, prompt_ids, n_ctx=self.context.n_ctx, n_vocab=self.vocab.n_vocab)
+        return Sequence(request, prompt_ids, n_ctx=self.context.n_ctx)
 
 
 def build_engine(settings: EngineSettings, *, send: Send, progress: Progress, load: Callable[[], None]) -> Engine:
@@ -103,9 +103,11 @@ def target_params(settings: EngineSettings, model: Model) -> ContextParams:
     on_cpu = not library().offload_devices() or settings.n_gpu_layers == 0
     n_ctx = settings.n_ctx or min(model.n_ctx_train, DEFAULT_MAX_CTX)
     outputs = settings.slots * (1 + MAX_DRAFT_TOKENS)
+    # A recurrent state cannot be cut to a prefix, and each kept one would cost memory of its own.
+    kept = settings.cached_prefixes if model.can_roll_back else 0
     return ContextParams(
         n_ctx=n_ctx,
-        n_seq_max=settings.slots + settings.cached_prefixes,
+        n_seq_max=settings.slots + kept,
         n_outputs_max=outputs,
         n_batch=max(settings.prefill_chunk, outputs),
         n_threads=settings.threads or default_threads(),

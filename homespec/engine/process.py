@@ -27,8 +27,8 @@ from homespec.frames import (
     Generate,
     Heartbeat,
     Link,
-    Loading,
     LoadFailed,
+    Loading,
     Ready,
     Refused,
     SetDrafter,
@@ -54,6 +54,7 @@ class EngineProcess:
         self._link = link
         self._settings = settings
         self._engine: Engine | None = None
+        self._wants_drafter = False
         self._thread = threading.Thread(target=self._serve, name="scheduler", daemon=True)
 
     def run(self) -> None:
@@ -101,6 +102,8 @@ class EngineProcess:
         try:
             engine = build_engine(self._settings, send=self._send, progress=self._loading, load=self._load_drafter)
             self._engine = engine
+            if self._wants_drafter:
+                self._load_drafter()
             self._send(Ready(engine.status, engine.exactness))
             engine.scheduler.run()
         except ModelError as error:
@@ -111,13 +114,13 @@ class EngineProcess:
             os._exit(1)
 
     def _load_drafter(self) -> None:
-        threading.Thread(target=self._drafter_thread, name="drafter-loader", daemon=True).start()
+        """Load the draft model beside the decode loop; as soon as there is a target to pair it with."""
+        if self._engine is None:
+            self._wants_drafter = True
+            return
+        threading.Thread(target=self._drafter_thread, args=(self._engine,), name="drafter-loader", daemon=True).start()
 
-    def _drafter_thread(self) -> None:
-        """Load the draft model beside the decode loop and hand it over."""
-        while self._engine is None:  # asked for by the roster while the engine is still being put together
-            threading.Event().wait(0.01)
-        engine = self._engine
+    def _drafter_thread(self, engine: Engine) -> None:
         try:
             drafter = build_drafter(self._settings, engine.context)
         except HomespecError as error:

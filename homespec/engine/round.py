@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
+from homespec.engine.drafters.drafter import Drafter, DraftRequest
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.sampling.accept import accept
 from homespec.engine.sequence import Sequence
-from homespec.errors import HomespecError
 from homespec.stats import DraftStats
 
 MAX_DRAFT_TOKENS = 16
@@ -69,7 +68,7 @@ class Round:
                 drafters[drafter.name] = drafter
                 asking[drafter.name].append(sequence)
         for name, group in asking.items():
-            drafts = self._propose(drafters[name], [self._request(sequence) for sequence in group])
+            drafts = self._roster.propose(drafters[name], [self._request(sequence) for sequence in group])
             for sequence, draft in zip(group, drafts, strict=True):
                 drafted[sequence.id] = _Drafted(drafters[name], draft.token_ids, draft.reason)
         return drafted
@@ -85,13 +84,6 @@ class Round:
     def _request(self, sequence: Sequence) -> DraftRequest:
         assert sequence.slot_id is not None
         return DraftRequest(sequence.slot_id, sequence.token_ids, self.draft_limit(sequence), sequence.sampler.choose)
-
-    def _propose(self, drafter: Drafter, requests: list[DraftRequest]) -> list[Draft]:
-        try:
-            return drafter.propose(requests)
-        except HomespecError as error:
-            self._roster.failed(drafter.name, f"broke while drafting: {error}")
-            return [Draft([], "drafter broke") for _ in requests]
 
     def _verify(self, sequences: list[Sequence], drafted: dict[str, _Drafted]) -> list[int]:
         """One target pass over each last token and its draft; the row of logits that each sequence starts at."""

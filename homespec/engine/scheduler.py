@@ -51,7 +51,7 @@ class Scheduler:
         self._max_draft_tokens = max_draft_tokens
         self._send = send
         self._exactness = exactness
-        self._slots = Slots(context, context.params.n_seq_max, self._on_clear)
+        self._slots = Slots(context, context.params.n_seq_max, on_clear=roster.close)
         self._round = Round(context, roster, max_draft_tokens=max_draft_tokens)
         self._batch = Batch(context.params.n_batch)
         self._inbox: SimpleQueue[Task] = SimpleQueue()
@@ -135,8 +135,7 @@ class Scheduler:
                 sequence.started_at = time.monotonic()
                 sequence.num_cached_tokens = acquired.num_cached_tokens
                 self.counters.cached_tokens += acquired.num_cached_tokens
-            for drafter in self._roster.each():
-                drafter.begin(acquired.slot.id, acquired.source_id, acquired.num_cached_tokens)
+            self._roster.begin(acquired.slot.id, acquired.source_id, acquired.num_cached_tokens)
             self._running.append(sequence)
 
     def _advance(self, decoding: list[Sequence]) -> None:
@@ -168,9 +167,7 @@ class Scheduler:
             return
         sequence.num_computed_tokens = end
         self.counters.prompt_tokens += end - start
-        drafter = self._roster.choose(sequence.request.speculation.mode).drafter
-        if drafter is not None:
-            drafter.prefill(sequence.slot_id, sequence.token_ids[:end])
+        self._roster.prefill(sequence.request.speculation.mode, sequence.slot_id, sequence.token_ids[:end])
         if is_last:
             self._slots.share(sequence.slot_id, sequence.token_ids[:end])
             token = sequence.sampler.choose(self._context.logits()[0], sequence.token_ids)
@@ -224,10 +221,6 @@ class Scheduler:
         assert sequence.slot_id is not None
         self._slots.release(sequence.slot_id, sequence.token_ids[: sequence.num_computed_tokens])
         self._running.remove(sequence)
-
-    def _on_clear(self, slot_id: int) -> None:
-        for drafter in self._roster.each():
-            drafter.close(slot_id)
 
     def _report(self, *, force: bool) -> None:
         now = time.monotonic()

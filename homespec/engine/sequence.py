@@ -18,13 +18,13 @@ class Sequence:
     `token_ids` holds prompt and output. While decoding, its last token has not been decoded by the target yet.
     """
 
-    def __init__(self, request: Generate, prompt_ids: list[int], *, n_ctx: int, n_vocab: int) -> None:
+    def __init__(self, request: Generate, prompt_ids: list[int], *, n_ctx: int) -> None:
         self.request = request
         self.token_ids = list(prompt_ids)
         self.num_prompt_tokens = len(prompt_ids)
         room = n_ctx - self.num_prompt_tokens
         self.max_output_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
-        self.sampler = CoupledSampler(request.sampling, n_vocab)
+        self.sampler = CoupledSampler(request.sampling)
         self.text = TextStream(request.stop)
         self.finish_reason: str | None = None
         self.slot_id: int | None = None

@@ -31,9 +31,9 @@ class _Run:
 class ModelDrafter:
     """Drafts with a model of its own, batched over sequences.
 
-    Its KV cache is kept between rounds: what it holds is compared with the sequence, rejected tokens are taken back, and
-    what it has not seen (the bonus token, and the last draft token after a full acceptance) is decoded together with
-    the next seed. So it also catches up by itself after rounds in which it was not asked.
+    Its KV cache is kept between rounds: what it holds is compared with the sequence, rejected tokens are taken back,
+    and what it has not seen (the bonus token, and the last draft token after a full acceptance) is decoded together
+    with the next seed. So it also catches up by itself after rounds in which it was not asked.
     """
 
     name = "draft"
@@ -130,7 +130,7 @@ class ModelDrafter:
         self._decode([(slot_id, pending[: self._chunk], 0)])
 
     def _decode(self, rows: list[tuple[int, list[int], int]]) -> list[int] | None:
-        """Decode (slot, tokens, outputs) rows in one call; None when the KV cache has no room even without idle slots."""
+        """Decode (slot, tokens, outputs) rows in one call; None when there is no room even without idle slots."""
         self._batch.clear()
         first_rows = [
             self._batch.add(tokens, len(self._held[slot_id]), slot_id, outputs) for slot_id, tokens, outputs in rows

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from homespec.engine.drafters.drafter import Drafter
+from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
 from homespec.engine.drafters.ngram import NgramDrafter
+from homespec.errors import HomespecError
 from homespec.status import DrafterStatus, DraftState, ModelMemory
 from homespec.units import format_bytes, format_duration
+
+logger = logging.getLogger("homespec.engine.drafters")
+
+T = TypeVar("T")
 
 AUTO, OFF = "auto", "off"
 NAMES = ("draft", "ngram")
@@ -111,9 +118,25 @@ class Roster:
             return self._states[chosen.name]
         return self._states.get(self.mode)
 
-    def each(self) -> list[Drafter]:
-        """Drafters that are ready."""
-        return list(self._drafters.values())
+    def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
+        """Tell every drafter of a new sequence; see Drafter.begin."""
+        for name in list(self._drafters):
+            self._guard(name, lambda drafter: drafter.begin(slot_id, source_id, num_shared))
+
+    def prefill(self, wanted: str, slot_id: int, token_ids: list[int]) -> None:
+        """Let the drafter of a request follow its prompt; see Drafter.prefill."""
+        drafter = self.choose(wanted).drafter
+        if drafter is not None:
+            self._guard(drafter.name, lambda drafter: drafter.prefill(slot_id, token_ids))
+
+    def propose(self, drafter: Drafter, requests: Sequence[DraftRequest]) -> list[Draft]:
+        """One draft per request; empty ones when the drafter breaks."""
+        drafts = self._guard(drafter.name, lambda drafter: drafter.propose(requests))
+        return drafts if drafts is not None else [Draft([], "drafter broke") for _ in requests]
+
+    def close(self, slot_id: int) -> None:
+        for name in list(self._drafters):
+            self._guard(name, lambda drafter: drafter.close(slot_id))
 
     def statuses(self) -> tuple[DrafterStatus, ...]:
         return tuple(self._states[name] for name in NAMES)
@@ -131,6 +154,17 @@ class Roster:
         for drafter in self._drafters.values():
             drafter.shutdown()
         self._drafters.clear()
+
+    def _guard(self, name: str, work: Callable[[Drafter], T]) -> T | None:
+        """The edge at which a drafter's faults end: it is off, the target goes on."""
+        try:
+            return work(self._drafters[name])
+        except HomespecError as error:
+            self.failed(name, f"broke: {error}")
+        except Exception as error:
+            logger.exception("drafter %s broke", name)
+            self.failed(name, f"broke: {type(error).__name__}: {error}")
+        return None
 
     def _unload(self, reason: str) -> None:
         self._set("draft", DraftState.UNLOADING, reason)

@@ -34,7 +34,7 @@ class Model:
         params = C.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
         params.load_mode = C.LLAMA_LOAD_MODE_MMAP if mmap else C.LLAMA_LOAD_MODE_NONE
-        callback = C.llama_progress_callback(lambda value, _data: (progress(value) if progress else None, True)[1])
+        callback = C.llama_progress_callback(_keep_loading(progress))
         params.progress_callback = callback
         with native_log.capture() as lines:
             self.handle = C.llama_model_load_from_file(bytes(path), params)
@@ -97,3 +97,12 @@ class Model:
         if self.handle:
             C.llama_model_free(self.handle)
             self.handle = None
+
+
+def _keep_loading(progress: Progress | None) -> Callable[[float, object], bool]:
+    def report(value: float, _data: object) -> bool:
+        if progress is not None:
+            progress(value)
+        return True  # False would cancel the load
+
+    return report

@@ -22,6 +22,9 @@ class Candidates:
     """None: every token, in order of id."""
     scores: NDArray[np.float64]
 
+    def ids(self) -> NDArray[np.intp]:
+        return np.arange(len(self.scores)) if self.token_ids is None else self.token_ids
+
     def token_at(self, index: int) -> int:
         return index if self.token_ids is None else int(self.token_ids[index])
 

@@ -20,9 +20,9 @@ from homespec.frames import Sampling
 class CoupledSampler:
     """Chooses the tokens of one request, for verified rows and for drafts alike."""
 
-    def __init__(self, sampling: Sampling, n_vocab: int) -> None:
+    def __init__(self, sampling: Sampling) -> None:
         self.sampling = sampling
-        self._noise = GumbelNoise(sampling.seed, n_vocab)
+        self._noise = GumbelNoise(sampling.seed)
 
     def choose(self, logits: Logits, token_ids: Sequence[int]) -> int:
         """The token that follows `token_ids`, from its row of raw logits, shape (n_vocab,).
@@ -33,5 +33,5 @@ class CoupledSampler:
         if self.sampling.temperature <= 0.0:
             return int(adjusted.argmax())
         candidates = shortlist(adjusted, self.sampling)
-        noise = self._noise.at(len(token_ids), candidates.token_ids)
+        noise = self._noise.at(len(token_ids), candidates.ids())
         return candidates.token_at(int(np.argmax(candidates.scores + noise)))

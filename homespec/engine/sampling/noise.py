@@ -5,35 +5,37 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_REMEMBERED_POSITIONS = 32
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class GumbelNoise:
-    """One request's noise. Philox (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011) is keyed
-    with the seed and counts from the position, so a draw depends on nothing that happened before it.
+    """One request's noise: a draw depends on nothing that happened before it, and costs nothing for other tokens.
 
-    The drafter and the verifier ask for the same positions: the latest ones are remembered.
+    Uniforms are the outputs of a SplitMix64 generator (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
+    Generators", OOPSLA 2014), which can be read at any index: the token id is the index, and the generator is split off
+    the seed by the position.
     """
 
-    def __init__(self, seed: int, n_vocab: int) -> None:
-        self._seed = seed & (2**64 - 1)
-        self._n_vocab = n_vocab
-        self._uniforms: dict[int, NDArray[np.float64]] = {}
+    def __init__(self, seed: int) -> None:
+        self._seed = _mix_int(seed)
 
-    def at(self, position: int, token_ids: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """Standard Gumbel variates at `position`, for all tokens or for the given ids."""
-        uniform = self._uniform(position)
-        if token_ids is not None:
-            uniform = uniform[token_ids]
+    def at(self, position: int, token_ids: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Standard Gumbel variates of the given tokens at `position`, same shape."""
+        state = _mix_int(self._seed + position * _GOLDEN)
+        bits = _mix(np.uint64(state) + token_ids.astype(np.uint64) * np.uint64(_GOLDEN))
+        # Centres of 2**53 cells: never 0 or 1, so both logarithms are finite.
+        uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         return -np.log(-np.log(uniform))
 
-    def _uniform(self, position: int) -> NDArray[np.float64]:
-        known = self._uniforms.get(position)
-        if known is None:
-            raw = np.random.Philox(key=self._seed, counter=[0, 0, position, 0]).random_raw(self._n_vocab)
-            # Centres of 2**53 cells: never 0 or 1, so both logarithms are finite.
-            known = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-            while len(self._uniforms) >= _REMEMBERED_POSITIONS:
-                del self._uniforms[next(iter(self._uniforms))]
-            self._uniforms[position] = known
-        return known
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser (Stafford's variant 13 of MurmurHash3's), modulo 2**64."""
+    values = (values ^ (values >> np.uint64(30))) * _FIRST
+    values = (values ^ (values >> np.uint64(27))) * _SECOND
+    return values ^ (values >> np.uint64(31))
+
+
+def _mix_int(value: int) -> int:
+    return int(_mix(np.array([value & _MASK], np.uint64))[0])
