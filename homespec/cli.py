@@ -39,6 +39,7 @@ def serve(
     gpu_layers: Annotated[str | None, typer.Option(help="Layers on the GPU, or 'auto'.")] = None,
     kv_type: Annotated[str | None, typer.Option(help="auto, f16, bf16, q8_0, …")] = None,
     flash_attention: Annotated[str | None, typer.Option(help="auto, on or off.")] = None,
+    exactness: Annotated[str | None, typer.Option(help="auto, strict or fast.")] = None,
     model_id: Annotated[str | None, typer.Option(help="Name that clients use for the model.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; both loopbacks by default.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
@@ -47,7 +48,10 @@ def serve(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Serve a model."""
-    flags = {name: value for name, value in locals().items() if name != "config" and value not in (None, False)}
+    # 0 is a value: only what is None, and a switch that is off, was not given.
+    flags = {
+        name: value for name, value in locals().items() if name != "config" and not (value is None or value is False)
+    }
     for name in ("ctx", "threads", "gpu_layers"):
         if name in flags:
             flags[name] = _number_or_word(flags[name])

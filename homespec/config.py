@@ -52,6 +52,9 @@ class Settings(BaseSettings):
     kv_type: KvType = "auto"
     flash_attention: Literal["auto", "on", "off"] = "auto"
     mmap: bool = True
+    exactness: Literal["auto", "strict", "fast"] = "auto"
+    """auto: measure whether drafting can change a bit, and say so; strict: take slower settings if needed, or refuse to
+    start; fast: do not measure."""
 
     host: str | None = None
     """Address to listen on; None: both loopbacks, ::1 and 127.0.0.1."""

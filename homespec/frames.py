@@ -42,6 +42,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     kv_type: str = "auto"
     flash_attention: str = "auto"
     mmap: bool = True
+    exactness: str = "auto"
+    """auto: measured; strict: whatever makes it so, or refuse; fast: neither measured nor sought."""
     log_native: bool = False
     """Pass llama.cpp's own information lines to the log."""
     quarantined: dict[str, str] = {}
@@ -145,7 +147,14 @@ class Loading(Frame, frozen=True):
 
 class Ready(Frame, frozen=True):
     model: ModelStatus
+
+
+class Measured(Frame, frozen=True):
+    """What is known of the engine's exactness; sent after Ready, and again when that changes."""
+
     exactness: str
+    """`strict` or `distribution`."""
+    reason: str
 
 
 class LoadFailed(Frame, frozen=True):
@@ -212,7 +221,20 @@ class Happened(Frame, frozen=True):
 
 
 ToEngine = Start | Generate | Cancel | SetDrafter | Tokenize | Detokenize | Stop
-FromEngine = Loading | Ready | LoadFailed | Delta | Finished | Refused | Tokens | Text | Snapshot | Heartbeat | Happened
+FromEngine = (
+    Loading
+    | Ready
+    | Measured
+    | LoadFailed
+    | Delta
+    | Finished
+    | Refused
+    | Tokens
+    | Text
+    | Snapshot
+    | Heartbeat
+    | Happened
+)
 Answer = Delta | Finished | Refused | Tokens | Text
 """Frames that belong to one request."""
 

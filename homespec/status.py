@@ -228,6 +228,8 @@ class Status:
     """0 to 1; 1 once the target is ready."""
     exactness: str
     """`strict` or `distribution`; see docs/architecture.md."""
+    exactness_reason: str
+    """What was compared, and by how much it differs."""
     model: ModelStatus | None
     engine: EngineStatus
     queue: QueueStatus

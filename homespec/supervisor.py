@@ -29,6 +29,7 @@ from homespec.frames import (
     Heartbeat,
     LoadFailed,
     Loading,
+    Measured,
     Ready,
     Refused,
     SetDrafter,
@@ -91,6 +92,7 @@ class Supervisor:
         self.load_progress = 0.0
         self.model: ModelStatus | None = None
         self.exactness = "distribution"
+        self.exactness_reason = "not measured yet"
         self.ledger = Ledger()
         self.events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
 
@@ -209,8 +211,11 @@ class Supervisor:
                 self.ledger.observe(snapshot, time.monotonic())
             case Loading(progress, detail):
                 self.load_progress, self.detail = progress, detail
-            case Ready(model, exactness):
-                self._engine_ready(model, exactness)
+            case Ready(model):
+                self._engine_ready(model)
+            case Measured(exactness, reason):
+                self.exactness, self.exactness_reason = exactness, reason
+                self._tell("engine", f"exactness {exactness}: {reason}")
             case LoadFailed(kind, message):
                 error_class = getattr(errors, kind, ModelError)
                 self._load_error = error_class(message)
@@ -225,9 +230,9 @@ class Supervisor:
             del self._jobs[job.id]
         job.put(frame)
 
-    def _engine_ready(self, model: ModelStatus, exactness: str) -> None:
+    def _engine_ready(self, model: ModelStatus) -> None:
         assert self._child is not None
-        self.model, self.exactness = model, exactness
+        self.model = model
         self.load_progress = 1.0
         self.phase, self.detail = Phase.READY, "ready"
         self._progress = _Progress(since=time.monotonic(), heard=time.monotonic())

@@ -94,7 +94,7 @@ class _Generation(_Wire):
     stream_options: StreamOptions = StreamOptions()
     presence_penalty: float = Field(default=0.0, ge=-10, le=10)
     frequency_penalty: float = Field(default=0.0, ge=-10, le=10)
-    repeat_penalty: float = Field(default=1.0, gt=0, le=10)
+    repeat_penalty: float = Field(default=1.0, ge=0.01, le=10)
     repeat_last_n: int = Field(default=64, ge=-1, le=MAX_INT)
     logit_bias: dict[str, Bias] = {}
     n: int = 1

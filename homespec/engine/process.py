@@ -28,7 +28,7 @@ from homespec.frames import (
     Heartbeat,
     Link,
     LoadFailed,
-    Loading,
+    Measured,
     Ready,
     Refused,
     SetDrafter,
@@ -100,11 +100,13 @@ class EngineProcess:
     def _serve(self) -> None:
         """The scheduler thread. Whatever ends it ends the process: the supervisor starts a fresh one."""
         try:
-            engine = build_engine(self._settings, send=self._send, progress=self._loading, load=self._load_drafter)
+            engine = build_engine(self._settings, send=self._send, load=self._load_drafter)
             self._engine = engine
             if self._wants_drafter:
                 self._load_drafter()
-            self._send(Ready(engine.status, engine.exactness))
+            self._send(Ready(engine.status))
+            verdict = engine.scheduler.exactness.verdict
+            self._send(Measured(verdict.label, verdict.reason))
             engine.scheduler.run()
         except ModelError as error:
             self._send(LoadFailed(type(error).__name__, str(error)))
@@ -132,9 +134,6 @@ class EngineProcess:
             engine.scheduler.post(lambda: engine.roster.failed("draft", reason))
         else:
             engine.scheduler.post(lambda: engine.roster.loaded(drafter))
-
-    def _loading(self, progress: float) -> None:
-        self._send(Loading(progress, f"loading {Path(self._settings.model_path).name}"))
 
     def _beat(self) -> None:
         while True:

@@ -32,11 +32,13 @@ _NO_ROOM = _Drafted(None, [], "KV cache full")
 class Round:
     """Advances sequences by one target pass each. Raises KvCacheFull before anything has changed."""
 
-    def __init__(self, context: Context, roster: Roster, *, max_draft_tokens: int) -> None:
+    def __init__(self, context: Context, roster: Roster, *, max_draft_tokens: int, pad_single: bool = False) -> None:
+        """pad_single: never decode one row alone, where only that path gives other logits than a batch."""
         self._context = context
         self._vocab = context.model.vocab
         self._roster = roster
         self._max_draft_tokens = max_draft_tokens
+        self._pad_single = pad_single
         self._batch = Batch(context.params.n_batch)
         self.totals: defaultdict[str, DraftStats] = defaultdict(DraftStats)
         self.skipped: Counter[str] = Counter()
@@ -91,12 +93,19 @@ class Round:
         first_rows = []
         for sequence in sequences:
             assert sequence.slot_id is not None
-            tokens = [sequence.token_ids[-1], *drafted[sequence.id].token_ids]
+            tokens = self._rows(sequence, drafted[sequence.id], alone=len(sequences) == 1)
             first_rows.append(
                 self._batch.add(tokens, sequence.num_computed_tokens, sequence.slot_id, num_outputs=len(tokens))
             )
         self._context.decode(self._batch)
         return first_rows
+
+    def _rows(self, sequence: Sequence, drafted: _Drafted, *, alone: bool) -> list[int]:
+        """The last token and its draft; with a second row that nobody reads where a single one must not be."""
+        last = sequence.token_ids[-1]
+        if self._pad_single and alone and not drafted.token_ids and len(sequence.token_ids) < self._context.n_ctx:
+            return [last, last]
+        return [last, *drafted.token_ids]
 
     def _accept(self, sequence: Sequence, drafted: _Drafted, first_row: int) -> None:
         """Keep what the target confirms and end the KV cache there, however this is left."""
@@ -111,7 +120,7 @@ class Round:
                 if sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token)):
                     break
         finally:
-            self._trim(sequence, num_decoded=1 + len(drafted.token_ids), num_kept=num_kept)
+            self._trim(sequence, num_kept=num_kept, is_partial=self._pad_single or num_kept <= len(drafted.token_ids))
         self._count(sequence, drafted, num_accepted)
 
     def _count(self, sequence: Sequence, drafted: _Drafted, num_accepted: int) -> None:
@@ -123,9 +132,9 @@ class Round:
         sequence.add_round(drafted.drafter.name, num_drafted, num_accepted)
         self.totals[drafted.drafter.name].add_round(num_drafted, num_accepted)
 
-    def _trim(self, sequence: Sequence, *, num_decoded: int, num_kept: int) -> None:
+    def _trim(self, sequence: Sequence, *, num_kept: int, is_partial: bool) -> None:
         """Of the rows just decoded, `num_kept` belong to the sequence: each kept token confirmed the row before it."""
         sequence.num_computed_tokens += num_kept
-        if num_kept < num_decoded:
+        if is_partial:
             assert sequence.slot_id is not None
             self._context.trim(sequence.slot_id, sequence.num_computed_tokens)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from homespec.engine.drafters.roster import Roster
+from homespec.engine.exactness import Exactness, Measurement, Verdict, unchecked
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.report import speculation_report, speculation_status
@@ -20,7 +21,7 @@ from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull
-from homespec.frames import Delta, Finished, Frame, Snapshot
+from homespec.frames import Delta, Finished, Frame, Measured, Snapshot
 from homespec.status import EngineCounters, EngineSnapshot, ModelMemory
 
 SNAPSHOT_INTERVAL_S = 0.2
@@ -41,7 +42,7 @@ class Scheduler:
         prefill_chunk: int,
         max_draft_tokens: int,
         send: Callable[[Frame], None],
-        exactness: str = "distribution",
+        exactness: Exactness,
     ) -> None:
         self._context = context
         self._vocab = context.model.vocab
@@ -50,9 +51,9 @@ class Scheduler:
         self._prefill_chunk = prefill_chunk
         self._max_draft_tokens = max_draft_tokens
         self._send = send
-        self._exactness = exactness
-        self._slots = Slots(context, context.params.n_seq_max, on_clear=roster.close)
-        self._round = Round(context, roster, max_draft_tokens=max_draft_tokens)
+        self.exactness = exactness
+        self._slots = Slots(context, context.params.n_seq_max - 1, on_clear=roster.close)
+        self._round = Round(context, roster, max_draft_tokens=max_draft_tokens, pad_single=exactness.pad_single)
         self._batch = Batch(context.params.n_batch)
         self._inbox: SimpleQueue[Task] = SimpleQueue()
         self._waiting: deque[Sequence] = deque()
@@ -78,10 +79,12 @@ class Scheduler:
     def run(self) -> None:
         """Until `stop`: step while there is work, else wait for a message."""
         while not self._stopping:
-            self._take_messages(wait=not self.busy)
+            self._take_messages(wait=not self.busy and self.exactness.measure is None)
             was_busy = self.busy
             if was_busy:
                 self.step()
+            elif self.exactness.measure is not None:
+                self._measure(self.exactness.measure)
             # The last snapshot before a wait must show that nothing runs any more.
             self._report(force=was_busy and not self.busy)
 
@@ -115,6 +118,19 @@ class Scheduler:
         if prefilling is not None:
             self._prefill(prefilling)
         self.progress += 1
+
+    def _measure(self, measurement: Measurement) -> None:
+        """One short step of the exactness probe; a request that arrives is served before the next one."""
+        try:
+            next(measurement)
+        except StopIteration as done:
+            self._end_measurement(done.value)
+        except KvCacheFull:
+            self._end_measurement(unchecked("the context is too full for it"))
+
+    def _end_measurement(self, verdict: Verdict) -> None:
+        self.exactness.verdict, self.exactness.measure = verdict, None
+        self._send(Measured(verdict.label, verdict.reason))
 
     def _take_messages(self, *, wait: bool) -> None:
         try:
@@ -175,10 +191,15 @@ class Scheduler:
             self._emit(sequence)
 
     def _make_room(self, wanting: list[Sequence]) -> bool:
-        """Free KV memory: a kept prefix, else the youngest of several running sequences; False when neither is there.
+        """Free KV memory: the probe's, else a kept prefix, else the youngest of several running sequences.
 
-        A preempted sequence goes back to the head of the queue and is computed again later.
+        False when none of these is there. A preempted sequence goes back to the head of the queue and is computed
+        again later.
         """
+        if self.exactness.measure is not None:
+            self.exactness.measure.close()
+            self._end_measurement(unchecked("requests needed the context"))
+            return True
         if self._slots.evict_idle():
             return True
         if len(self._running) <= 1:
@@ -213,7 +234,7 @@ class Scheduler:
                 num_cached_tokens=sequence.num_cached_tokens,
                 num_output_tokens=sequence.num_output_tokens,
                 timings=sequence.timings(),
-                speculation=speculation_report(sequence, self._roster, self._exactness),
+                speculation=speculation_report(sequence, self._roster, self.exactness.verdict.label),
             )
         )
 

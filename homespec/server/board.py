@@ -29,6 +29,7 @@ class Board:
             detail=supervisor.detail,
             load_progress=supervisor.load_progress,
             exactness=supervisor.exactness,
+            exactness_reason=supervisor.exactness_reason,
             model=supervisor.model,
             engine=supervisor.engine_status(),
             queue=supervisor.queue_status(),

@@ -39,7 +39,7 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     fault = error.errors()[0]
     path = field_path(part for part in fault["loc"] if part != "body") or None
     message = str(fault["msg"])
-    return error_response(ErrorInfo(f"{path}: {message}" if path else message, param=path))
+    return error_response(ErrorInfo(f"{path or 'the body'}: {message}", param=path))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

@@ -12,6 +12,7 @@ router = APIRouter()
 
 
 @router.get("/models")
+@router.get("/models/", include_in_schema=False)  # else it reads as a model without a name
 async def models(services: ServicesDep) -> dict[str, Any]:
     """The one model that is served, with the context that a request may use."""
     return {"object": "list", "data": [_card(services)]}

@@ -33,6 +33,9 @@ async def health(services: ServicesDep) -> JSONResponse:
         "drafter": speculation.drafter if speculation else None,
         "drafter_state": speculation.state.value if speculation else None,
         "drafter_reason": speculation.reason if speculation else None,
+        "drafters": {each.name: {"state": each.state.value, "reason": each.reason} for each in speculation.drafters}
+        if speculation
+        else {},
     }
     headers = None if ready else {"Retry-After": str(RETRY_AFTER_S)}
     return JSONResponse(body, status_code=200 if ready else 503, headers=headers)

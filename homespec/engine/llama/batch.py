@@ -21,6 +21,7 @@ class Batch:
         self.n_outputs = 0
         self._token = np.zeros(capacity, np.int32)
         self._pos = np.zeros(capacity, np.int32)
+        self._steps = np.arange(capacity, dtype=np.int32)
         self._n_seq_id = np.ones(capacity, np.int32)
         self._seq_id = np.zeros(capacity, np.int32)
         self._output = np.zeros(capacity, np.int8)
@@ -48,7 +49,7 @@ class Batch:
             raise ValueError(f"batch of {start + count} rows is over its capacity of {self.capacity}")
         rows = slice(start, start + count)
         self._token[rows] = token_ids
-        self._pos[rows] = np.arange(first_pos, first_pos + count)
+        self._pos[rows] = self._steps[:count] + first_pos
         self._seq_id[rows] = seq_id
         self._output[rows] = 0
         self._output[start + count - num_outputs : start + count] = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 
 import llama_cpp.llama_cpp as C
@@ -16,6 +17,11 @@ from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
 KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _NO_KV_SLOT = 1
+
+# A second binding that returns the address: making an array from a POINTER costs a tenth of a millisecond per round.
+_logits_address = C._lib["llama_get_logits"]
+_logits_address.argtypes = [ctypes.c_void_p]
+_logits_address.restype = ctypes.c_void_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,16 @@ class Context:
         self.n_ctx = int(C.llama_n_ctx(self._handle))
         self._kv = C.llama_get_memory(self._handle)
         self._n_outputs = 0
+        self._max_outputs = int(native.n_outputs_max)
+        self._logits_at = 0
+        self._logits = np.empty((0, model.vocab.n_vocab), np.float32)
 
     def decode(self, batch: Batch) -> None:
         """Run all rows of `batch`. Raises KvCacheFull (nothing changed) or DecodeError (context unusable)."""
         if batch.n_tokens > self.params.n_batch:
             raise ValueError(f"{batch.n_tokens} rows are over n_batch {self.params.n_batch}")
-        if batch.n_outputs > max(self.params.n_outputs_max, self.params.n_seq_max):
-            raise ValueError(f"{batch.n_outputs} output rows are over n_outputs_max {self.params.n_outputs_max}")
+        if batch.n_outputs > self._max_outputs:
+            raise ValueError(f"{batch.n_outputs} output rows are over n_outputs_max {self._max_outputs}")
         batch.struct.n_tokens = batch.n_tokens
         result = C.llama_decode(self._handle, batch.struct)
         if result == _NO_KV_SLOT:
@@ -77,9 +86,12 @@ class Context:
 
     def logits(self) -> NDArray[np.float32]:
         """Logits of the last call, shape (output rows, n_vocab): a view, valid until the next decode."""
-        pointer = C.llama_get_logits(self._handle)
-        view: NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self._n_outputs, self.model.vocab.n_vocab))
-        return view
+        address = _logits_address(self._handle)
+        if address != self._logits_at:  # the buffer moves when it grows
+            size = self._max_outputs * self.model.vocab.n_vocab
+            flat = np.ctypeslib.as_array((ctypes.c_float * size).from_address(address))
+            self._logits_at, self._logits = address, flat.reshape(self._max_outputs, -1)
+        return self._logits[: self._n_outputs]
 
     def trim(self, seq_id: int, n_past: int) -> None:
         """Keep the first `n_past` tokens of a sequence. Raises DecodeError where the memory cannot do that."""
