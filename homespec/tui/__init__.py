@@ -1,0 +1,33 @@
+"""The two terminal clients of the daemon: the dashboard (`homespec top`) and the chat (`homespec chat`).
+
+They talk HTTP only, so they run on a machine that has no engine. Imports are deferred: the chat does not load Textual.
+"""
+
+from __future__ import annotations
+
+
+def run_top(url: str, api_key: str | None = None) -> int:
+    """Show the dashboard of the daemon at `url` until the user quits; returns an exit code."""
+    from homespec.tui.app import run
+
+    return run(url, api_key)
+
+
+def run_chat(
+    url: str,
+    api_key: str | None = None,
+    *,
+    system: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    speculative: str | None = None,
+    model: str | None = None,
+) -> int:
+    """Chat with the daemon at `url` over stdin and stdout; returns an exit code.
+
+    `speculative` is auto, off or the name of a drafter. None leaves a setting to the daemon.
+    """
+    from homespec.tui.chat.session import run
+    from homespec.tui.chat.settings import Settings
+
+    return run(url, api_key, Settings(system, temperature, max_tokens, speculative, model))

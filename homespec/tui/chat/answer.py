@@ -1,0 +1,70 @@
+"""One answer, put together from the chunks of its stream."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from homespec.status import SpeculationReport, Timings
+
+T = TypeVar("T")
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    """The fields of a chunk that a chat needs; the others are skipped."""
+
+    choices: list[_Choice] = []
+    timings: msgspec.Raw = msgspec.Raw()
+    speculative: msgspec.Raw = msgspec.Raw()
+
+
+_decoder = msgspec.json.Decoder(_Chunk)
+
+
+@dataclass(slots=True)
+class Answer:
+    """Grows while the stream runs, so that a cancelled answer keeps what has come."""
+
+    asked_at_s: float = field(default_factory=time.monotonic)
+    text: str = ""
+    cancelled: bool = False
+    finish_reason: str | None = None
+    time_to_first_token_s: float | None = None
+    timings: Timings | None = None
+    speculation: SpeculationReport | None = None
+
+    def add(self, data: str) -> str:
+        """Take in one chunk; returns the text that it adds. Raises msgspec.DecodeError when it is not a chunk."""
+        chunk = _decoder.decode(data)
+        self.timings = _lenient(chunk.timings, Timings) or self.timings
+        self.speculation = _lenient(chunk.speculative, SpeculationReport) or self.speculation
+        piece = ""
+        for choice in chunk.choices[:1]:
+            piece = choice.delta.content or ""
+            self.finish_reason = choice.finish_reason or self.finish_reason
+        if piece and self.time_to_first_token_s is None:
+            self.time_to_first_token_s = time.monotonic() - self.asked_at_s
+        self.text += piece
+        return piece
+
+
+def _lenient(raw: msgspec.Raw, kind: type[T]) -> T | None:
+    """The record, or None when it is absent or of a newer make: numbers must not cost the answer."""
+    if not bytes(raw):
+        return None
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,103 @@
+"""HTTP to the daemon, for the dashboard and the chat alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+
+from homespec.tui.failures import StreamCutError, UnreachableError, reason_of, refusal_in, refusal_of
+from homespec.tui.sse import SseParser
+
+END_OF_STREAM = "[DONE]"
+CONNECT_TIMEOUT_S = 5.0
+EVENTS_TIMEOUT_S = 10.0
+"""Longest silence on /events: snapshots come twice a second, so more is a dead connection."""
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class Client:
+    """One daemon at one address. Every call opens its own connection, so a restart in between does not matter.
+
+    Calls raise UnreachableError before the first byte of an answer, StreamCutError after it, and RequestError when the
+    daemon refuses.
+    """
+
+    def __init__(self, url: str, api_key: str | None = None) -> None:
+        self.url = url.rstrip("/") if "://" in url else f"http://{url.rstrip('/')}"
+        self._headers = {b"Authorization": f"Bearer {api_key}".encode()} if api_key else {}
+
+    async def events(self) -> AsyncGenerator[str, None]:
+        """The JSON of the newest snapshot in each network read, until the daemon ends the stream."""
+        parser = SseParser()
+        async with self._open("GET", "/events", read_timeout_s=EVENTS_TIMEOUT_S) as response:
+            async for chunk in response.aiter_bytes():
+                if messages := parser.feed(chunk):
+                    yield messages[-1].data
+
+    async def chat(self, body: dict[str, Any]) -> AsyncGenerator[str, None]:
+        """The JSON of every chunk of a streamed chat completion; returns only after a complete answer."""
+        parser = SseParser()
+        # No read timeout: the prefill of a long prompt on a small box takes minutes.
+        async with self._open("POST", "/v1/chat/completions", body) as response:
+            async for piece in response.aiter_bytes():
+                for message in parser.feed(piece):
+                    if message.data == END_OF_STREAM:
+                        return
+                    if refusal := refusal_in(message.data):
+                        raise refusal
+                    yield message.data
+            raise StreamCutError("the stream ended before its end mark")
+
+    async def set_drafter(self, mode: str) -> dict[str, Any]:
+        """Switch drafting for the whole daemon to auto, off or a drafter; returns the daemon's answer."""
+        async with self._open("POST", "/admin/drafter", {"mode": mode}, EVENTS_TIMEOUT_S) as response:
+            body = await response.aread()
+        try:
+            return msgspec.json.decode(body, type=dict[str, Any])
+        except msgspec.DecodeError:
+            return {}
+
+    async def check(self) -> None:
+        """Raise UnreachableError unless something answers HTTP; a daemon that is still loading is fine."""
+        async with self._connect("GET", "/health", None, EVENTS_TIMEOUT_S):
+            pass
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, path: str, body: dict[str, Any] | None = None, read_timeout_s: float | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """A response that is a success, still to be read."""
+        async with self._connect(method, path, body, read_timeout_s) as response:
+            if not response.is_success:
+                await response.aread()
+                raise refusal_of(response)
+            yield response
+
+    @asynccontextmanager
+    async def _connect(
+        self, method: str, path: str, body: dict[str, Any] | None, read_timeout_s: float | None
+    ) -> AsyncIterator[httpx.Response]:
+        """A response of any status; every failure of the network becomes one of ours."""
+        answered = False
+        try:
+            async with self._http(read_timeout_s) as http, http.stream(method, path, json=body) as response:
+                answered = True
+                yield response
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            failure = StreamCutError if answered else UnreachableError
+            raise failure(reason_of(error)) from error
+
+    def _http(self, read_timeout_s: float | None) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=self.url,
+            headers=self._headers,
+            timeout=httpx.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s),
+            # Reading the certificate store takes longer than many an answer, and plain http never looks at it.
+            verify=self.url.startswith("https:"),
+            # A proxy set for the web must not stand between a box and its own daemon.
+            trust_env=httpx.URL(self.url).host not in _LOOPBACK,
+        )

@@ -1,0 +1,87 @@
+"""Who drafts, why, and the state and reason of every drafter there is."""
+
+from __future__ import annotations
+
+from homespec.status import DrafterStatus, DraftState, SpeculationStatus, Status
+from homespec.tui.text import clean, count, fit, number, percent
+from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+
+STATES = {
+    DraftState.READY: ("●", "$text-success"),
+    DraftState.LOADING: ("◐", "$text-accent"),
+    DraftState.UNLOADING: ("◑", "$text-warning"),
+    DraftState.OFF: ("○", MUTED),
+}
+_ORDER = list(STATES)
+_NUMBERS_WIDTH = len("AL 12.34 100 %")
+
+
+class DraftersPanel(Panel):
+    """The reason of the moment, one row per drafter with those at work first, then what the answers are worth."""
+
+    def __init__(self) -> None:
+        super().__init__("drafters")
+
+    def title(self, status: Status) -> str:
+        speculation = status.speculation
+        if speculation is None:
+            return "drafter"
+        mode = f"drafter · mode {clean(speculation.mode)} →"
+        if speculation.drafter is None:
+            return f"{mode} nothing drafts ({speculation.state})"
+        return f"{mode} {clean(speculation.drafter)} {speculation.state} · D up to {speculation.max_draft_tokens}"
+
+    def lines(self, status: Status, width: int, height: int) -> list[Line]:
+        speculation = status.speculation
+        if speculation is None:
+            return [line(("not known before the model is loaded", MUTED))]
+        room_for_reason = max(height - len(speculation.drafters), 1)
+        reason = wrapped(speculation.reason, width, "bold")[:room_for_reason]
+        table = _table(status, speculation, height - len(reason))
+        exactness = line((f" {clean(status.exactness)}: {clean(status.exactness_reason)}", MUTED))
+        return [*reason, *table, exactness, *_skipped(status)]
+
+
+def in_order(speculation: SpeculationStatus) -> list[DrafterStatus]:
+    """The selected drafter first, then by state, then as the daemon names them."""
+    return sorted(
+        speculation.drafters, key=lambda drafter: (drafter.name != speculation.drafter, _ORDER.index(drafter.state))
+    )
+
+
+def _table(status: Status, speculation: SpeculationStatus, height: int) -> list[Line]:
+    """As many rows as fit; the last one names those that did not."""
+    drafters = in_order(speculation)
+    if len(drafters) <= height:
+        return [_row(drafter, status, speculation) for drafter in drafters]
+    kept = max(height - 1, 0)
+    rest = ", ".join(f"{clean(drafter.name)} {drafter.state}" for drafter in drafters[kept:])
+    more = f" + {len(drafters) - kept} more (d: why): {rest}"
+    rows = [_row(drafter, status, speculation) for drafter in drafters[:kept]]
+    return [*rows, line((more, MUTED))]
+
+
+def _row(drafter: DrafterStatus, status: Status, speculation: SpeculationStatus) -> Line:
+    sign, style = STATES[drafter.state]
+    numbers = _numbers(drafter, status)
+    pointer = "▸" if drafter.name == speculation.drafter else " "
+    state = (f"{sign} {drafter.state:<10}", style)
+    return line(f"{pointer}{fit(drafter.name, 8)} ", state, (numbers, MUTED), " ", clean(drafter.reason))
+
+
+def _numbers(drafter: DrafterStatus, status: Status) -> str:
+    """`AL 3.48  62 %`, blank for a drafter that never drafted, nothing when none ever did."""
+    if not any(stats.num_drafts for stats in status.drafts.values()):
+        return ""
+    stats = status.drafts.get(drafter.name)
+    if stats is None or not stats.num_drafts:
+        return " " * _NUMBERS_WIDTH
+    return f"AL {number(stats.acceptance_length, 2):>5} {percent(stats.acceptance_rate):>5}"
+
+
+def _skipped(status: Status) -> list[Line]:
+    skipped = sorted(status.counters.skipped_drafts.items(), key=lambda item: -item[1])
+    if not skipped:
+        return []
+    text = " · ".join(f"{clean(reason)} {count(rows)}" for reason, rows in skipped)
+    return [line((f" not drafted: {text}", MUTED))]

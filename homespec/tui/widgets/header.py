@@ -1,0 +1,62 @@
+"""The top line: which daemon, in which phase, with which model, for how long."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from homespec.status import Phase, Status
+from homespec.tui.text import age, clean, fit
+from homespec.tui.widgets.panel import MUTED, line
+from homespec.units import format_duration
+
+PHASES = {
+    Phase.LOADING: ("◐", "$text-accent"),
+    Phase.READY: ("●", "$text-success"),
+    Phase.RESTARTING: ("◌", "$text-warning"),
+    Phase.STALLED: ("▲", "$text-error"),
+    Phase.STOPPING: ("◌", "$text-warning"),
+    Phase.FAILED: ("✗", "$text-error"),
+}
+"""A sign and a style for each phase; the word always stands beside them."""
+
+
+class Header(Widget):
+    """Identity on the left, age of everything on the right; the model's name takes what is left over."""
+
+    status: reactive[Status | None] = reactive(None)
+    stale_s: reactive[int | None] = reactive(None)
+    """Age of the numbers in seconds once they are no longer live."""
+
+    def render(self) -> Content:
+        if self.status is None:
+            return line(("homespec", "bold"))
+        left = self._identity(self.status)
+        right = self._age(self.status)
+        room = self.content_size.width - left.cell_length - right.cell_length - 1
+        return line(left, fit(_model_text(self.status), max(room, 0)), " ", right)
+
+    def _identity(self, status: Status) -> Content:
+        sign, style = PHASES[status.phase]
+        phase = (f"{sign} {status.phase}", f"bold {style}")
+        if self.stale_s is not None:
+            phase = (f"? stale {age(self.stale_s)}", "bold $text-warning")
+        return line(("homespec", "bold"), (f" {clean(status.version)}  ", MUTED), phase, "  ")
+
+    def _age(self, status: Status) -> Content:
+        restarts = f"{status.engine.restarts} restarts" if status.engine.restarts != 1 else "1 restart"
+        # The label belongs to a model; before one is loaded there is nothing to promise.
+        label = clean(status.exactness) if status.model else ""
+        return line((label, "bold"), (f"  up {format_duration(status.uptime_s)}  {restarts}", MUTED))
+
+
+def _model_text(status: Status) -> str:
+    """The model's id, and after it what a wide screen has room for."""
+    model = status.model
+    if model is None:
+        return "no model yet"
+    flash = "flash attention" if model.flash_attention else "no flash attention"
+    devices = "+".join(model.devices)
+    facts = f"{model.description} · n_ctx {model.n_ctx} · {model.slots} slots · KV {model.kv_type} · {flash}"
+    return f"{model.id}  {facts} · {model.threads} threads · {devices}"

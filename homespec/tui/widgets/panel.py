@@ -1,0 +1,78 @@
+"""A titled block of lines: what every part of the dashboard is."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from textual.content import Content
+from textual.geometry import Region
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from homespec.status import Status
+from homespec.tui.text import clean
+
+Line = Content
+MUTED = "$foreground 60%"
+FAINT = "$foreground 20%"
+
+
+def line(*parts: str | tuple[str, str] | Content) -> Line:
+    """One line out of plain texts and (text, style) pairs."""
+    return Content.assemble(*parts)
+
+
+def wrapped(text: str, width: int, style: str = "") -> list[Line]:
+    """Text over as many lines as it needs."""
+    return Content.styled(clean(text), style).wrap(max(width, 1))
+
+
+class Panel(Widget):
+    """Draws `lines` of the status it is bound to, anew for every snapshot and every size.
+
+    Subclasses are functions of the status, the width and the height; whatever exceeds the size is cut. Only lines that
+    changed are painted: a dashboard must not cost the box the speed that it shows.
+    """
+
+    status: reactive[Status | None] = reactive(None, repaint=False)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name)
+        self._drawn: list[Line] = []
+        self._heading = name
+        self.border_title = name
+
+    def lines(self, status: Status, width: int, height: int) -> list[Line]:
+        raise NotImplementedError
+
+    def title(self, status: Status) -> str:
+        raise NotImplementedError
+
+    def watch_status(self, status: Status | None) -> None:
+        if status is None:
+            return
+        if (heading := self.title(status)) != self._heading:
+            # Setting a title paints the whole panel, even when it is the same again.
+            self._heading = heading
+            self.border_title = Content(heading)
+        before, self._drawn = self._drawn, self._draw()
+        changed = [y for y, pair in enumerate(zip_longest(before, self._drawn)) if not _is_same(*pair)]
+        if changed:
+            self.refresh(*(Region(0, y, self.content_size.width, 1) for y in changed))
+
+    def on_resize(self) -> None:
+        self._drawn = self._draw()
+        self.refresh()
+
+    def render(self) -> Content:
+        return Content("\n").join(self._drawn)
+
+    def _draw(self) -> list[Line]:
+        width, height = self.content_size
+        if self.status is None:
+            return [Content.styled("no snapshot yet", MUTED)]
+        return [part.truncate(width, ellipsis=True) for part in self.lines(self.status, width, height)[:height]]
+
+
+def _is_same(before: Line | None, after: Line | None) -> bool:
+    return before is not None and after is not None and before.is_same(after)

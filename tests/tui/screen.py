@@ -1,0 +1,54 @@
+"""Reading what a running dashboard shows, and waiting for it to show something."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from homespec.tui.app import TopApp
+from homespec.tui.client import Client
+
+PATIENCE_S = 30
+RETRY_S = 0.05
+_TEXT = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
+
+
+def top(url: str, api_key: str | None = None) -> TopApp:
+    """A dashboard that does not wait long between attempts."""
+    return TopApp(Client(url, api_key), first_pause_s=RETRY_S)
+
+
+def shown(app: TopApp, selector: str) -> str:
+    """The text that one widget draws."""
+    return str(app.screen_stack[0].query_one(selector, Widget).render())
+
+
+def screen_text(app: TopApp) -> list[str]:
+    """The rows of the screen, as a person sees them."""
+    rows: dict[float, list[tuple[float, str]]] = defaultdict(list)
+    for x, y, text in _TEXT.findall(app.export_screenshot(simplify=True)):
+        rows[float(y)].append((float(x), html.unescape(text).replace("\xa0", " ")))
+    return ["".join(text for _, text in sorted(rows[y])) for y in sorted(rows)]
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Let the app run until the condition holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await pilot.pause(0.01)
+
+
+async def until_shown(pilot: Pilot[None], selector: str, text: str) -> None:
+    """Let the app run until a widget draws the text."""
+    app = pilot.app
+    assert isinstance(app, TopApp)
+    try:
+        await until(pilot, lambda: text in shown(app, selector))
+    except TimeoutError:
+        raise AssertionError(f"{text!r} never came up in {selector}:\n{shown(app, selector)}") from None
