@@ -13,6 +13,7 @@ import typer
 from homespec import __version__
 from homespec.config import DEFAULT_URL, load
 from homespec.errors import ExitCode, HomespecError
+from homespec.units import one_line
 
 app = typer.Typer(
     name="homespec",
@@ -120,7 +121,7 @@ def main() -> None:
 
 
 def _complain(message: str, code: ExitCode) -> None:
-    print(f"homespec: {message}", file=sys.stderr)
+    print(f"homespec: {one_line(message)}", file=sys.stderr)
     sys.exit(code)
 
 

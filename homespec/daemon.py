@@ -21,12 +21,20 @@ from homespec.server.app import create_app
 from homespec.status import Phase
 from homespec.store.model_file import resolve
 from homespec.supervisor import Supervisor
+from homespec.units import one_line
 
 logger = logging.getLogger("homespec.daemon")
 
 DRAIN_TIMEOUT_S = 2.0
 """Time for streams to send their last event after a signal."""
 _BACKLOG = 128
+
+
+class _LineFormatter(logging.Formatter):
+    """One line per record, whatever is in the names that it mentions; a traceback follows as it is."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return one_line(super().formatMessage(record))
 
 
 class _HttpServer(uvicorn.Server):
@@ -130,7 +138,11 @@ class Daemon:
 
 def engine_settings(settings: Settings, model_path: Path, model_id: str) -> EngineSettings:
     """What the engine is told of the daemon's settings."""
-    draft_path = None if settings.draft in ("auto", "off") else str(Path(settings.draft).expanduser().absolute())
+    draft_path = None
+    if settings.draft not in ("auto", "off"):
+        path = str(Path(settings.draft).expanduser().absolute())
+        # Frames hold text. A name that is none leads nowhere once escaped, which costs the drafter and not the target.
+        draft_path = path.encode(errors="backslashreplace").decode()
     return EngineSettings(
         model_path=str(model_path),
         model_id=model_id,
@@ -176,9 +188,9 @@ def _welcome(url: str, settings: Settings) -> str:
 
 
 def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("sse_starlette").setLevel(logging.WARNING)
 

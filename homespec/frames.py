@@ -75,6 +75,27 @@ class Speculation(msgspec.Struct, frozen=True, omit_defaults=True):
     max_draft_tokens: int | None = None
 
 
+class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the answer must look like."""
+
+    kind: str
+    """json_schema, regex, or grammar (Lark or GBNF)."""
+    text: str
+    param: str
+    """The request field it came from."""
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
+    """How likely the target held one token of the answer."""
+
+    token_id: int
+    logprob: float
+    top: list[tuple[int, float]]
+    """The likeliest tokens at this place, best first."""
+    text: str = ""
+    top_texts: list[str] = []
+
+
 class ChatPrompt(msgspec.Struct, frozen=True, tag=True):
     """Messages for the model's chat template; content is already plain text."""
 
@@ -111,6 +132,11 @@ class Generate(Frame, frozen=True):
     partition: str = ""
     """Prefixes are shared only among requests of one partition (one API key)."""
     ignore_eos: bool = False
+    constraint: Constraint | None = None
+    num_logprobs: int | None = None
+    """Top tokens to report beside each token of the answer; None: no logprobs at all."""
+    echo: bool = False
+    """Put the prompt's text in front of the answer's."""
 
 
 class Cancel(Frame, frozen=True):
@@ -169,6 +195,9 @@ class Delta(Frame, frozen=True):
     request_id: str
     text: str
     num_tokens: int
+    """Tokens of the answer so far."""
+    logprobs: list[TokenLogprob] = []
+    """Of the tokens since the last Delta."""
 
 
 class Finished(Frame, frozen=True):
@@ -181,6 +210,8 @@ class Finished(Frame, frozen=True):
     num_output_tokens: int
     timings: Timings
     speculation: SpeculationReport
+    logprobs: list[TokenLogprob] = []
+    """Of the tokens that no Delta has carried."""
 
 
 class Refused(Frame, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from homespec.errors import ErrorInfo
 from homespec.frames import Answer, Delta, Detokenize, Generate, Refused, Tokenize
@@ -16,7 +15,8 @@ class Job:
         self.frame = frame
         self.has_sent = False
         """Whether the client may have seen part of the answer; then it cannot be replayed."""
-        self.replayed = False
+        self.times_sent = 0
+        """To an engine; the second time is the replay."""
         self._answers: asyncio.Queue[Answer] = asyncio.Queue()
 
     @property
@@ -30,13 +30,6 @@ class Job:
     def fail(self, error: ErrorInfo) -> None:
         self.put(Refused(self.id, error))
 
-    async def answers(self) -> AsyncIterator[Answer]:
-        while True:
-            answer = await self._answers.get()
-            yield answer
-            if not isinstance(answer, Delta):
-                return
-
-    async def last(self) -> Answer:
-        """The answer of a request that does not stream."""
+    async def next(self) -> Answer:
+        """The next frame: the only one of a request that does not stream."""
         return await self._answers.get()

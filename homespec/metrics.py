@@ -12,7 +12,7 @@ from homespec.stats import DraftStats
 from homespec.status import DraftState, EngineCounters, EngineSnapshot, Phase, Status, ThroughputStatus
 
 WINDOW_S = 3.0
-DRAFTER_NAMES = ("draft", "ngram")
+DRAFTER_NAMES = ("draft", "ngram", "grammar")
 MAX_POSITIONS = 16
 
 

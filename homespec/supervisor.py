@@ -107,7 +107,7 @@ class Supervisor:
         job = Job(frame)
         self._jobs[job.id] = job
         if self._child is not None and self.phase is Phase.READY:
-            self._child.send(frame)
+            self._send(self._child, job)
         return job
 
     def cancel(self, job: Job) -> None:
@@ -239,7 +239,7 @@ class Supervisor:
         self._tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
         self._child.send(SetDrafter(self._settings.drafter_mode))
         for job in list(self._jobs.values()):
-            self._child.send(job.frame)
+            self._send(self._child, job)
 
     def _engine_died(self, ended: str) -> None:
         stalled = self.phase is Phase.STALLED
@@ -252,7 +252,7 @@ class Supervisor:
         self.ledger.engine_gone()
         self._progress = _Progress()
         for job in list(self._jobs.values()):
-            if job.has_sent or job.replayed:
+            if job.has_sent or job.times_sent > 1:
                 del self._jobs[job.id]
                 job.fail(
                     ErrorInfo(
@@ -262,7 +262,11 @@ class Supervisor:
                         code="engine_died",
                     )
                 )
-            job.replayed = True
+
+    @staticmethod
+    def _send(child: EngineChild, job: Job) -> None:
+        job.times_sent += 1
+        child.send(job.frame)
 
     def _suspect_drafter(self, reason: str) -> None:
         """A death while a model drafter was loading or new is put down to it: the target comes back without."""

@@ -40,3 +40,8 @@ def format_rate(tokens_per_second: float | None) -> str:
 def format_ratio(ratio: float | None) -> str:
     """`62 %`; `n/a` when unknown."""
     return "n/a" if ratio is None else f"{ratio * 100:.0f} %"
+
+
+def one_line(text: str) -> str:
+    """The text with line breaks, control characters and broken UTF-8 escaped: a file's name can hold them all."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -7,16 +7,30 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from homespec.errors import ErrorInfo, RequestError
-from homespec.frames import ChatPrompt, Finished, Sampling, Speculation, TextPrompt, TokenPrompt
+from homespec.frames import (
+    ChatPrompt,
+    Constraint,
+    Delta,
+    Finished,
+    Generate,
+    Sampling,
+    Speculation,
+    TextPrompt,
+    TokenLogprob,
+    TokenPrompt,
+)
 
 MAX_STOPS = 32
+MAX_CHOICES = 16
+MAX_TOP_LOGPROBS = 20
 MAX_INT = 2**63 - 1
 """The largest number that crosses to the engine."""
 MAX_BIAS = 1e6
@@ -65,6 +79,35 @@ class Message(_Wire):
         return frozenset({"content"})
 
 
+class JsonSchema(_Wire):
+    name: str | None = None
+    schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(_Wire):
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: JsonSchema | None = None
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    """llama.cpp's place for the schema of a json_object."""
+
+    def constraint(self) -> Constraint | None:
+        """Raises RequestError for a json_schema without a schema."""
+        match self.type:
+            case "text":
+                return None
+            case "json_object":
+                return Constraint("json_schema", _json(self.schema_ or {"type": "object"}), "response_format")
+        if self.json_schema is None or self.json_schema.schema_ is None:
+            param = "response_format.json_schema.schema"
+            raise RequestError(f"{param} is missing; response_format 'json_schema' needs it", param=param)
+        return Constraint("json_schema", _json(self.json_schema.schema_), "response_format")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 def _unlimited_is_absent(value: Any) -> Any:
     return None if value == -1 and not isinstance(value, bool) else value
 
@@ -97,7 +140,10 @@ class _Generation(_Wire):
     repeat_penalty: float = Field(default=1.0, ge=0.01, le=10)
     repeat_last_n: int = Field(default=64, ge=-1, le=MAX_INT)
     logit_bias: dict[str, Bias] = {}
-    n: int = 1
+    n: int = Field(default=1, ge=1, le=MAX_CHOICES)
+    regex: str | None = None
+    grammar: str | None = None
+    response_format: ResponseFormat | None = None
     ignore_eos: bool = False
     speculative: SpeculativeOptions = SpeculativeOptions()
 
@@ -124,10 +170,47 @@ class _Generation(_Wire):
             raise RequestError(f"stop has {len(self.stop)} strings; at most {MAX_STOPS} are allowed", param="stop")
         return tuple(text for text in self.stop if text)
 
-    def check_supported(self) -> None:
-        """Raise RequestError for a field that would change the answer and cannot be honoured."""
-        if self.n != 1:
-            raise RequestError(f"n = {self.n}: only one choice per request is supported; send n requests", param="n")
+    def constraint(self) -> Constraint | None:
+        """The one thing that the answer must look like. Raises RequestError for two of them."""
+        given = [
+            constraint
+            for constraint in (
+                self.response_format.constraint() if self.response_format else None,
+                Constraint("regex", self.regex, "regex") if self.regex else None,
+                Constraint("grammar", self.grammar, "grammar") if self.grammar else None,
+            )
+            if constraint
+        ]
+        if len(given) > 1:
+            names = " and ".join(constraint.param for constraint in given)
+            raise RequestError(f"{names} cannot be combined; send one of them", param=given[1].param)
+        return given[0] if given else None
+
+    def generate_frames(
+        self, request_id: str, prompt: ChatPrompt | TextPrompt | TokenPrompt, *, partition: str, **fields: Any
+    ) -> list[Generate]:
+        """One frame per choice; the choices of one request differ in their seed only."""
+        sampling = self.sampling()
+        frame = Generate(
+            request_id=request_id,
+            prompt=prompt,
+            sampling=sampling,
+            speculation=self.speculation(),
+            stop=self.stops(),
+            stream=self.stream,
+            partition=partition,
+            ignore_eos=self.ignore_eos,
+            constraint=self.constraint(),
+            **fields,
+        )
+        return [frame] + [
+            msgspec.structs.replace(
+                frame,
+                request_id=f"{request_id}-{index}",
+                sampling=msgspec.structs.replace(sampling, seed=(sampling.seed + index) % 2**63),
+            )
+            for index in range(1, self.n)
+        ]
 
 
 class ChatRequest(_Generation):
@@ -136,36 +219,28 @@ class ChatRequest(_Generation):
     messages: list[Message] = Field(min_length=1)
     max_completion_tokens: TokenLimit = None
     logprobs: bool = False
-    top_logprobs: int | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     tools: list[Any] = []
     tool_choice: Any = None
-    response_format: dict[str, Any] | None = None
-    functions: Any = None
-    grammar: Any = None
-    json_schema: Any = None
 
-    def prompt(self) -> ChatPrompt:
-        return ChatPrompt([_plain_message(message, index) for index, message in enumerate(self.messages)])
+    def frames(self, request_id: str, *, partition: str) -> list[Generate]:
+        """What the engine is asked. Raises RequestError for a field that cannot be honoured."""
+        if self.tools and self.tool_choice != "none":
+            raise RequestError("tools are not supported; leave them out or set tool_choice to 'none'", param="tools")
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError("top_logprobs needs logprobs to be true", param="top_logprobs")
+        return self.generate_frames(
+            request_id,
+            ChatPrompt([_plain_message(message, index) for index, message in enumerate(self.messages)]),
+            partition=partition,
+            max_tokens=self._token_limit(),
+            num_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+        )
 
-    def token_limit(self) -> int | None:
+    def _token_limit(self) -> int | None:
         """max_completion_tokens and max_tokens mean the same; the smaller counts."""
         limits = [limit for limit in (self.max_tokens, self.max_completion_tokens) if limit is not None]
         return min(limits) if limits else None
-
-    def check_supported(self) -> None:
-        super().check_supported()
-        if self.logprobs or self.top_logprobs:
-            raise RequestError("logprobs are not supported; leave the field out", param="logprobs")
-        if self.tools and self.tool_choice != "none":
-            raise RequestError("tools are not supported; leave them out or set tool_choice to 'none'", param="tools")
-        if self.tool_choice not in (None, "none", "auto"):
-            raise RequestError("tool_choice asks for a call, and tools are not supported", param="tool_choice")
-        for name in ("functions", "grammar", "json_schema"):
-            if getattr(self, name):
-                raise RequestError(f"{name} is not supported; leave it out", param=name)
-        if self.response_format and self.response_format.get("type", "text") != "text":
-            kind = self.response_format.get("type")
-            raise RequestError(f"response_format {kind!r} is not supported; only 'text' is", param="response_format")
 
 
 class CompletionRequest(_Generation):
@@ -176,31 +251,34 @@ class CompletionRequest(_Generation):
     max_tokens: TokenLimit = DEFAULT_COMPLETION_TOKENS
     echo: bool = False
     suffix: str | None = None
-    logprobs: int | None = None
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     best_of: int | None = None
 
-    def single_prompt(self) -> TextPrompt | TokenPrompt:
+    def frames(self, request_id: str, *, partition: str) -> list[Generate]:
+        """What the engine is asked. Raises RequestError for a field that cannot be honoured."""
+        if self.suffix:
+            raise RequestError("suffix is not supported; leave the field out", param="suffix")
+        if self.best_of not in (None, self.n):
+            raise RequestError(f"best_of = {self.best_of} is not supported; use n", param="best_of")
+        if self.echo and self.logprobs is not None:
+            raise RequestError("echo with logprobs is not supported: leave one of them out", param="echo")
+        return self.generate_frames(
+            request_id,
+            self._single_prompt(),
+            partition=partition,
+            max_tokens=self.max_tokens,
+            num_logprobs=self.logprobs,
+            echo=self.echo,
+        )
+
+    def _single_prompt(self) -> TextPrompt | TokenPrompt:
         """Raises RequestError unless there is exactly one prompt."""
-        prompt = self.prompt
-        if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
+        prompt: Any = self.prompt
+        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
             if len(prompt) != 1:
                 raise RequestError(f"prompt holds {len(prompt)} prompts; send one per request", param="prompt")
             prompt = prompt[0]
-        if isinstance(prompt, str):
-            return TextPrompt(prompt)
-        if isinstance(prompt, list) and all(type(token_id) is int for token_id in prompt):
-            return TokenPrompt(prompt)
-        raise RequestError("prompt is neither text nor a list of token ids", param="prompt")
-
-    def check_supported(self) -> None:
-        super().check_supported()
-        # logprobs = 0 asks for the log-probability of the chosen token.
-        asked = {"echo": self.echo, "suffix": self.suffix, "logprobs": self.logprobs is not None}
-        for name, is_asked in asked.items():
-            if is_asked:
-                raise RequestError(f"{name} is not supported; leave the field out", param=name)
-        if self.best_of not in (None, 1):
-            raise RequestError(f"best_of = {self.best_of} is not supported; only 1 is", param="best_of")
+        return TextPrompt(prompt) if isinstance(prompt, str) else TokenPrompt(prompt)
 
 
 class DrafterRequest(_Wire):
@@ -262,12 +340,14 @@ def request_id(prefix: str) -> str:
     return f"{prefix}-{secrets.token_hex(12)}"
 
 
-def usage(finished: Finished) -> dict[str, Any]:
+def usage(choices: Sequence[Finished]) -> dict[str, Any]:
+    """The prompt counts once, however many choices it has."""
+    prompt, output = choices[0].num_prompt_tokens, sum(finished.num_output_tokens for finished in choices)
     return {
-        "prompt_tokens": finished.num_prompt_tokens,
-        "completion_tokens": finished.num_output_tokens,
-        "total_tokens": finished.num_prompt_tokens + finished.num_output_tokens,
-        "prompt_tokens_details": {"cached_tokens": finished.num_cached_tokens},
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "prompt_tokens_details": {"cached_tokens": choices[0].num_cached_tokens},
     }
 
 
@@ -289,47 +369,94 @@ class Shape:
             "created": int(time.time()),
             "model": model,
         }
+        self._num_chars: Counter[int] = Counter()
 
     @property
     def id(self) -> str:
         return str(self._head["id"])
 
-    def whole(self, finished: Finished) -> dict[str, Any]:
-        if self._is_chat:
-            message = {"role": "assistant", "content": finished.text, "refusal": None}
-            choice: dict[str, Any] = {"index": 0, "message": message}
-        else:
-            choice = {"index": 0, "text": finished.text}
-        choice |= {"logprobs": None, "finish_reason": finished.finish_reason}
+    def whole(self, choices: Sequence[Finished], *, with_logprobs: bool) -> dict[str, Any]:
         kind = "chat.completion" if self._is_chat else "text_completion"
-        return {**self._head, "object": kind, "choices": [choice], "usage": usage(finished), **extras(finished)}
+        return {
+            **self._head,
+            "object": kind,
+            "choices": [self._choice(index, choice, with_logprobs) for index, choice in enumerate(choices)],
+            "usage": usage(choices),
+            **extras(choices[0]),
+        }
 
-    def first_chunk(self) -> dict[str, Any] | None:
+    def first_chunk(self, index: int) -> dict[str, Any] | None:
         """Chat streams begin with the role."""
-        return self._chunk({"role": "assistant", "content": ""}) if self._is_chat else None
+        return self._chunk(index, {"role": "assistant", "content": ""}) if self._is_chat else None
 
-    def chunk(self, text: str) -> dict[str, Any]:
-        return self._chunk({"content": text}) if self._is_chat else self._chunk(text)
+    def chunk(self, index: int, delta: Delta) -> dict[str, Any]:
+        logprobs = self._logprobs(index, delta.logprobs) if delta.logprobs else None
+        content: Any = {"content": delta.text} if self._is_chat else delta.text
+        return self._chunk(index, content, logprobs=logprobs)
 
-    def last_chunk(self, finished: Finished) -> dict[str, Any]:
-        return {**self._chunk({} if self._is_chat else "", finished.finish_reason), **extras(finished)}
+    def last_chunk(self, index: int, finished: Finished) -> dict[str, Any]:
+        logprobs = self._logprobs(index, finished.logprobs) if finished.logprobs else None
+        empty: Any = {} if self._is_chat else ""
+        chunk = self._chunk(index, empty, finish_reason=finished.finish_reason, logprobs=logprobs)
+        return {**chunk, **extras(finished)}
 
-    def usage_chunk(self, finished: Finished) -> dict[str, Any]:
+    def usage_chunk(self, choices: Sequence[Finished]) -> dict[str, Any]:
         """Sent only when asked for: no choices, so clients that index the first one must not meet it unasked."""
-        return {**self._head, "object": self._chunk_kind, "choices": [], "usage": usage(finished)}
+        return {**self._head, "object": self._chunk_kind, "choices": [], "usage": usage(choices)}
 
     @property
     def _chunk_kind(self) -> str:
         return "chat.completion.chunk" if self._is_chat else "text_completion"
 
-    def _chunk(self, content: Any, finish_reason: str | None = None) -> dict[str, Any]:
+    def _choice(self, index: int, finished: Finished, with_logprobs: bool) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": index}
+        if self._is_chat:
+            choice["message"] = {"role": "assistant", "content": finished.text, "refusal": None}
+        else:
+            choice["text"] = finished.text
+        logprobs = self._logprobs(index, finished.logprobs) if with_logprobs else None
+        return {**choice, "logprobs": logprobs, "finish_reason": finished.finish_reason}
+
+    def _chunk(
+        self, index: int, content: Any, *, finish_reason: str | None = None, logprobs: Any = None
+    ) -> dict[str, Any]:
         choice = {
-            "index": 0,
+            "index": index,
             "delta" if self._is_chat else "text": content,
-            "logprobs": None,
+            "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
         return {**self._head, "object": self._chunk_kind, "choices": [choice]}
+
+    def _logprobs(self, index: int, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+        if self._is_chat:
+            return {"content": [_chat_logprob(each) for each in logprobs], "refusal": None}
+        offsets = []
+        for each in logprobs:
+            offsets.append(self._num_chars[index])
+            self._num_chars[index] += len(each.text)
+        return {
+            "tokens": [each.text for each in logprobs],
+            "token_logprobs": [each.logprob for each in logprobs],
+            "top_logprobs": [_top_by_text(each) for each in logprobs],
+            "text_offset": offsets,
+        }
+
+
+def _chat_logprob(each: TokenLogprob) -> dict[str, Any]:
+    top = [
+        {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+        for (_, logprob), text in zip(each.top, each.top_texts, strict=True)
+    ]
+    return {"token": each.text, "logprob": each.logprob, "bytes": list(each.text.encode()), "top_logprobs": top}
+
+
+def _top_by_text(each: TokenLogprob) -> dict[str, float]:
+    """The legacy shape is keyed by text: of tokens that read alike the likeliest counts."""
+    best: dict[str, float] = {}
+    for (_, logprob), text in zip(each.top, each.top_texts, strict=True):
+        best.setdefault(text, logprob)
+    return best
 
 
 def error_body(info: ErrorInfo) -> dict[str, Any]:

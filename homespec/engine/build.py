@@ -13,7 +13,9 @@ from homespec.engine.drafters.model import ModelDrafter
 from homespec.engine.drafters.pair import mismatch
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
+from homespec.engine.grammar import GrammarCompiler
 from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.guidance import GuidanceVocab
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
@@ -41,6 +43,7 @@ class Engine:
     roster: Roster
     scheduler: Scheduler
     prompts: PromptReader
+    grammars: GrammarCompiler
     status: ModelStatus
 
     @property
@@ -54,8 +57,12 @@ class Engine:
                 raise RequestError(
                     f"logit_bias names token {token_id}; the vocabulary has {self.vocab.n_vocab}", param="logit_bias"
                 )
+        grammar = self.grammars.compile(request.constraint) if request.constraint else None
         prompt_ids = self.prompts.read(request)
-        return Sequence(request, prompt_ids, n_ctx=self.context.n_ctx)
+        sequence = Sequence(request, prompt_ids, n_ctx=self.context.n_ctx, grammar=grammar)
+        if request.echo:
+            sequence.text.begin(self.vocab.detokenize(prompt_ids))
+        return sequence
 
 
 def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], None]) -> Engine:
@@ -88,7 +95,8 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
         exactness=exactness,
     )
     prompts = PromptReader(model.vocab, template, n_ctx=context.n_ctx)
-    return Engine(context, roster, scheduler, prompts, _status(settings, context, template))
+    grammars = GrammarCompiler(GuidanceVocab(model.vocab))
+    return Engine(context, roster, scheduler, prompts, grammars, _status(settings, context, template))
 
 
 def build_drafter(settings: EngineSettings, target: Context) -> ModelDrafter:

@@ -10,8 +10,14 @@ from homespec.engine.drafters.roster import Roster
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.sampling.accept import accept
+from homespec.engine.sampling.chain import Logits
+from homespec.engine.sampling.logprobs import token_logprob
 from homespec.engine.sequence import Sequence
+from homespec.errors import RequestError
 from homespec.stats import DraftStats
+
+GRAMMAR = "grammar"
+"""Name of the drafter that proposes what a constraint forces; it needs no model and no memory."""
 
 MAX_DRAFT_TOKENS = 16
 """Ceiling of D: sizes the target's output buffer, so no setting may go over it."""
@@ -21,7 +27,7 @@ MAX_DRAFT_TOKENS = 16
 class _Drafted:
     """The draft of one sequence, or why it goes without."""
 
-    drafter: Drafter | None
+    drafter: str | None
     token_ids: list[int]
     reason: str = ""
 
@@ -66,14 +72,25 @@ class Round:
             drafter, reason = self._choose(sequence)
             if drafter is None:
                 drafted[sequence.id] = _Drafted(None, [], reason)
+            elif forced := self._forced(sequence):
+                drafted[sequence.id] = _Drafted(GRAMMAR, forced)
             else:
                 drafters[drafter.name] = drafter
                 asking[drafter.name].append(sequence)
         for name, group in asking.items():
             drafts = self._roster.propose(drafters[name], [self._request(sequence) for sequence in group])
             for sequence, draft in zip(group, drafts, strict=True):
-                drafted[sequence.id] = _Drafted(drafters[name], draft.token_ids, draft.reason)
+                drafted[sequence.id] = self._legal(sequence, _Drafted(name, draft.token_ids, draft.reason))
         return drafted
+
+    def _forced(self, sequence: Sequence) -> list[int]:
+        return sequence.grammar.forced()[: self.draft_limit(sequence)] if sequence.grammar else []
+
+    def _legal(self, sequence: Sequence, drafted: _Drafted) -> _Drafted:
+        """Cut a draft where the constraint would: the rows behind are wasted work."""
+        if sequence.grammar is None or not drafted.token_ids:
+            return drafted
+        return _Drafted(drafted.drafter, sequence.grammar.legal_prefix(drafted.token_ids), "not legal")
 
     def _choose(self, sequence: Sequence) -> tuple[Drafter | None, str]:
         if not self._context.model.can_roll_back:
@@ -109,19 +126,25 @@ class Round:
 
     def _accept(self, sequence: Sequence, drafted: _Drafted, first_row: int) -> None:
         """Keep what the target confirms and end the KV cache there, however this is left."""
-        logits = self._context.logits()
+        logits = self._context.logits()[first_row:]
         num_kept = num_accepted = 0
         try:
-            for token, from_draft in accept(
-                drafted.token_ids, lambda row: sequence.sampler.choose(logits[first_row + row], sequence.token_ids)
-            ):
-                num_kept += 1
+            for token, from_draft in accept(drafted.token_ids, lambda row: sequence.choose(logits[row])):
+                row, num_kept = num_kept, num_kept + 1
                 num_accepted += from_draft
-                if sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token)):
+                if self.keep(sequence, token, logits[row]):
                     break
+        except RequestError as error:
+            sequence.fail(error.info)
         finally:
             self._trim(sequence, num_kept=num_kept, is_partial=self._pad_single or num_kept <= len(drafted.token_ids))
         self._count(sequence, drafted, num_accepted)
+
+    def keep(self, sequence: Sequence, token: int, logits: Logits) -> bool:
+        """Add a token to the answer, with what was asked for about it; True when it ends the answer."""
+        num_top = sequence.request.num_logprobs
+        logprob = None if num_top is None else token_logprob(logits, token, num_top)
+        return sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token), logprob=logprob)
 
     def _count(self, sequence: Sequence, drafted: _Drafted, num_accepted: int) -> None:
         num_drafted = len(drafted.token_ids)
@@ -129,12 +152,14 @@ class Round:
             self.skipped[drafted.reason] += 1
             sequence.add_round(None, 0, 0)
             return
-        sequence.add_round(drafted.drafter.name, num_drafted, num_accepted)
-        self.totals[drafted.drafter.name].add_round(num_drafted, num_accepted)
+        sequence.add_round(drafted.drafter, num_drafted, num_accepted)
+        self.totals[drafted.drafter].add_round(num_drafted, num_accepted)
 
     def _trim(self, sequence: Sequence, *, num_kept: int, is_partial: bool) -> None:
         """Of the rows just decoded, `num_kept` belong to the sequence: each kept token confirmed the row before it."""
-        sequence.num_computed_tokens += num_kept
-        if is_partial:
+        num_computed = sequence.num_computed_tokens + num_kept
+        # A stop string takes back tokens that had been kept.
+        sequence.num_computed_tokens = min(num_computed, len(sequence.token_ids))
+        if is_partial or sequence.num_computed_tokens < num_computed:
             assert sequence.slot_id is not None
             self._context.trim(sequence.slot_id, sequence.num_computed_tokens)

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+import msgspec
+
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.exactness import Exactness, Measurement, Verdict, unchecked
 from homespec.engine.llama.batch import Batch
@@ -20,8 +22,8 @@ from homespec.engine.report import speculation_report, speculation_status
 from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
-from homespec.errors import KvCacheFull
-from homespec.frames import Delta, Finished, Frame, Measured, Snapshot
+from homespec.errors import KvCacheFull, RequestError
+from homespec.frames import Delta, Finished, Frame, Measured, Refused, Snapshot, TokenLogprob
 from homespec.status import EngineCounters, EngineSnapshot, ModelMemory
 
 SNAPSHOT_INTERVAL_S = 0.2
@@ -186,9 +188,16 @@ class Scheduler:
         self._roster.prefill(sequence.request.speculation.mode, sequence.slot_id, sequence.token_ids[:end])
         if is_last:
             self._slots.share(sequence.slot_id, sequence.token_ids[:end])
-            token = sequence.sampler.choose(self._context.logits()[0], sequence.token_ids)
-            sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token))
+            self._take_first(sequence)
             self._emit(sequence)
+
+    def _take_first(self, sequence: Sequence) -> None:
+        """The token that follows the prompt."""
+        logits = self._context.logits()[0]
+        try:
+            self._round.keep(sequence, sequence.choose(logits), logits)
+        except RequestError as error:
+            sequence.fail(error.info)
 
     def _make_room(self, wanting: list[Sequence]) -> bool:
         """Free KV memory: the probe's, else a kept prefix, else the youngest of several running sequences.
@@ -218,25 +227,40 @@ class Scheduler:
         self.counters.output_tokens += sequence.num_output_tokens - sequence.num_emitted_tokens
         sequence.num_emitted_tokens = sequence.num_output_tokens
         if sequence.request.stream and (text := sequence.text.take()):
-            self._send(Delta(sequence.id, text, sequence.num_output_tokens))
+            logprobs = self._readable(sequence.take_logprobs())
+            self._send(Delta(sequence.id, text, sequence.num_output_tokens, logprobs))
         if sequence.finished:
             self._finish(sequence)
 
     def _finish(self, sequence: Sequence) -> None:
         self._release(sequence)
+        if sequence.error is not None:
+            self._send(Refused(sequence.id, sequence.error))
+            return
         assert sequence.finish_reason is not None
         self._send(
             Finished(
                 request_id=sequence.id,
-                text="" if sequence.request.stream else sequence.text.text,
+                text="" if sequence.request.stream else sequence.text.take(),
                 finish_reason=sequence.finish_reason,
                 num_prompt_tokens=sequence.num_prompt_tokens,
                 num_cached_tokens=sequence.num_cached_tokens,
                 num_output_tokens=sequence.num_output_tokens,
                 timings=sequence.timings(),
                 speculation=speculation_report(sequence, self._roster, self.exactness.verdict.label),
+                logprobs=self._readable(sequence.take_logprobs()),
             )
         )
+
+    def _readable(self, logprobs: list[TokenLogprob]) -> list[TokenLogprob]:
+        """With the texts of the tokens, which only the engine knows."""
+        spell = self._vocab.detokenize
+        return [
+            msgspec.structs.replace(
+                each, text=spell([each.token_id]), top_texts=[spell([token]) for token, _ in each.top]
+            )
+            for each in logprobs
+        ]
 
     def _release(self, sequence: Sequence) -> None:
         assert sequence.slot_id is not None

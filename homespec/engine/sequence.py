@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from homespec.engine.grammar import Grammar
+from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.coupled import CoupledSampler
 from homespec.engine.text_stream import TextStream
-from homespec.frames import Generate
+from homespec.errors import ErrorInfo
+from homespec.frames import Generate, TokenLogprob
 from homespec.stats import DraftStats
 from homespec.status import RequestPhase, RequestStatus, Timings
 
@@ -18,15 +21,22 @@ class Sequence:
     `token_ids` holds prompt and output. While decoding, its last token has not been decoded by the target yet.
     """
 
-    def __init__(self, request: Generate, prompt_ids: list[int], *, n_ctx: int) -> None:
+    def __init__(self, request: Generate, prompt_ids: list[int], *, n_ctx: int, grammar: Grammar | None = None) -> None:
         self.request = request
         self.token_ids = list(prompt_ids)
         self.num_prompt_tokens = len(prompt_ids)
         room = n_ctx - self.num_prompt_tokens
         self.max_output_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
         self.sampler = CoupledSampler(request.sampling)
+        self.grammar = grammar
         self.text = TextStream(request.stop)
+        self.logprobs: list[TokenLogprob] = []
+        """One per output token, when they are asked for."""
+        self._num_logprobs_taken = 0
+        self.error: ErrorInfo | None = None
         self.finish_reason: str | None = None
+        self._text_starts: list[int] = []
+        """Length of the text before each output token."""
         self.slot_id: int | None = None
         self.num_cached_tokens = 0
         self.num_computed_tokens = 0
@@ -70,21 +80,54 @@ class Sequence:
     def finished(self) -> bool:
         return self.finish_reason is not None
 
-    def push(self, token_id: int, piece: bytes, *, is_end: bool) -> bool:
+    def choose(self, logits: Logits) -> int:
+        """The target's next token, from its row of raw logits. Raises RequestError when the constraint fails."""
+        allowed = self.grammar.allowed() if self.grammar else None
+        return self.sampler.choose(logits, self.token_ids, allowed)
+
+    def push(self, token_id: int, piece: bytes, *, is_end: bool, logprob: TokenLogprob | None = None) -> bool:
         """Take the next token; True when it ends the answer. The one place where text and tokens are cut.
 
-        An end-of-text token is not part of the answer. A stop string beats the length cap when one token meets both.
+        An end-of-text token is not part of the answer. A stop string beats the length cap when one token meets both;
+        tokens that only spell the stop string are not part of the answer either.
         """
         if self.first_token_at is None:
             self.first_token_at = time.monotonic()
-        if is_end and not self.request.ignore_eos:
+        if is_end and (self.grammar is not None or not self.request.ignore_eos):
             return self.finish("stop")
+        self._text_starts.append(len(self.text.text))
         self.token_ids.append(token_id)
+        if logprob is not None:
+            self.logprobs.append(logprob)
+        if self.grammar is not None:
+            self.grammar.advance(token_id)
         if self.text.push(piece):
+            self._drop_tokens_of_stop()
+            return self.finish("stop")
+        if self.grammar is not None and self.grammar.is_complete:
             return self.finish("stop")
         if self.num_tokens_left <= 0:
             return self.finish("length")
         return False
+
+    def take_logprobs(self) -> list[TokenLogprob]:
+        """Those that have not been taken yet."""
+        taken = self.logprobs[self._num_logprobs_taken :]
+        self._num_logprobs_taken = len(self.logprobs)
+        return taken
+
+    def fail(self, error: ErrorInfo) -> None:
+        """End the request with an error instead of an answer."""
+        self.error = error
+        self.finish("error")
+
+    def _drop_tokens_of_stop(self) -> None:
+        length = len(self.text.text)
+        while self._text_starts and self._text_starts[-1] >= length:
+            self._text_starts.pop()
+            self.token_ids.pop()
+            if self.logprobs:
+                self.logprobs.pop()
 
     def finish(self, reason: str) -> bool:
         self.finish_reason = reason

@@ -18,8 +18,14 @@ class TextStream:
         self._longest = max((len(text) for text in self._stop), default=0)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._text = ""
+        self._begins_at = 0
         self._taken = 0
         self.stopped_by: str | None = None
+
+    def begin(self, text: str) -> None:
+        """Put a text in front of the answer; stop strings are not looked for in it."""
+        self._text = text
+        self._begins_at = len(text)
 
     def push(self, piece: bytes) -> bool:
         """Add the bytes of one token; True once a stop string is complete. The text then ends in front of it."""
@@ -47,7 +53,7 @@ class TextStream:
         if not addition:
             return False
         # A stop string that is new must reach into the addition.
-        search_from = max(0, len(self._text) - self._longest + 1) if self._longest else len(self._text)
+        search_from = max(self._begins_at, len(self._text) - self._longest + 1) if self._longest else len(self._text)
         self._text += addition
         found = [(at, text) for text in self._stop if (at := self._text.find(text, search_from)) >= 0]
         if not found:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from homespec.errors import RequestError
-from homespec.frames import Detokenize, Generate, Refused, Text, Tokenize, Tokens
+from homespec.frames import Detokenize, Refused, Text, Tokenize, Tokens
 from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, Services, ServicesDep
@@ -23,19 +23,8 @@ async def completions(
 ) -> Response:
     """Continue a text or a list of token ids."""
     shape = Shape("completion", services.check_model(body.model))
-    body.check_supported()
-    frame = Generate(
-        request_id=shape.id,
-        prompt=body.single_prompt(),
-        sampling=body.sampling(),
-        speculation=body.speculation(),
-        max_tokens=body.max_tokens,
-        stop=body.stops(),
-        stream=body.stream,
-        partition=partition,
-        ignore_eos=body.ignore_eos,
-    )
-    return await generate(request, services.supervisor, frame, shape, include_usage=body.stream_options.include_usage)
+    frames = body.frames(shape.id, partition=partition)
+    return await generate(request, services.supervisor, frames, shape, include_usage=body.stream_options.include_usage)
 
 
 @tokens_router.post("/tokenize")
@@ -57,7 +46,7 @@ async def detokenize(body: DetokenizeRequest, services: ServicesDep) -> dict[str
 async def _ask(services: Services, frame: Tokenize | Detokenize) -> Any:
     job = services.supervisor.submit(frame)
     try:
-        answer = await job.last()
+        answer = await job.next()
     finally:
         services.supervisor.cancel(job)
     if isinstance(answer, Refused):

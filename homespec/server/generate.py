@@ -1,16 +1,16 @@
-"""Running one generation for an HTTP request: submit, wait, stream, cancel when the client goes."""
+"""Running the generations of one HTTP request: submit, wait, stream, cancel when the client goes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from homespec.errors import RequestError
-from homespec.frames import Answer, Finished, Generate, Refused
+from homespec.frames import Finished, Generate, Refused
 from homespec.job import Job
 from homespec.server.sse import answer_events, event_stream
 from homespec.supervisor import Supervisor
@@ -22,40 +22,62 @@ _CLIENT_GONE = 499
 
 
 async def generate(
-    request: Request, supervisor: Supervisor, frame: Generate, shape: Shape, *, include_usage: bool
+    request: Request, supervisor: Supervisor, frames: Sequence[Generate], shape: Shape, *, include_usage: bool
 ) -> Response:
-    """Answer `request` with the outcome of `frame`, whole or as a stream.
+    """Answer `request` with the outcome of its frames, one per choice, whole or as a stream.
 
-    A stream starts only after the engine's first word, so that refusals still get their HTTP status.
+    A stream starts only after the engine's first word on every choice, so that refusals still get their HTTP status.
     """
-    job = supervisor.submit(frame)
+    jobs = _submit(supervisor, frames)
     try:
-        first = await _unless_gone(request, _first(job))
+        firsts = await _unless_gone(request, _firsts(jobs))
     except BaseException:
-        supervisor.cancel(job)
+        _cancel(supervisor, jobs)
         raise
-    if first is None:
-        supervisor.cancel(job)
+    if firsts is None:
+        _cancel(supervisor, jobs)
         return Response(status_code=_CLIENT_GONE)
-    if isinstance(first, Refused):
-        raise RequestError.of(first.error)
-    if frame.stream:
-        return event_stream(_cancelling(supervisor, job, answer_events(job, first, shape, include_usage=include_usage)))
-    assert isinstance(first, Finished)
-    return JSONResponse(shape.whole(first))
+    for first in firsts:
+        if isinstance(first, Refused):
+            _cancel(supervisor, jobs)
+            raise RequestError.of(first.error)
+    if frames[0].stream:
+        events = answer_events(jobs, firsts, shape, include_usage=include_usage)
+        return event_stream(_cancelling(supervisor, jobs, events))
+    finished = [first for first in firsts if isinstance(first, Finished)]
+    return JSONResponse(shape.whole(finished, with_logprobs=frames[0].num_logprobs is not None))
 
 
-async def _first(job: Job) -> Answer:
-    return await job.last()
+def _submit(supervisor: Supervisor, frames: Sequence[Generate]) -> list[Job]:
+    """All or none."""
+    jobs: list[Job] = []
+    try:
+        for frame in frames:
+            jobs.append(supervisor.submit(frame))
+    except RequestError:
+        _cancel(supervisor, jobs)
+        raise
+    return jobs
 
 
-async def _cancelling(supervisor: Supervisor, job: Job, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+def _cancel(supervisor: Supervisor, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        supervisor.cancel(job)
+
+
+async def _firsts(jobs: Sequence[Job]) -> list[Any]:
+    return [await job.next() for job in jobs]
+
+
+async def _cancelling(
+    supervisor: Supervisor, jobs: Sequence[Job], events: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
     """Whatever ends the stream early cancels the request."""
     try:
         async for data in events:
             yield data
     finally:
-        supervisor.cancel(job)
+        _cancel(supervisor, jobs)
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:

@@ -37,10 +37,13 @@ def resolve(model: str | None, *, demo: bool) -> Path:
 def check(path: Path) -> None:
     """Raise unless `path` is a readable file that starts like a GGUF."""
     try:
+        str(path).encode()
         if path.is_dir():
             raise ModelNotFound(f"{path} is a directory; name a .gguf file in it{_candidates(path)}")
         with path.open("rb") as file:
             start = file.read(512)
+    except UnicodeEncodeError as error:
+        raise ModelNotFound(f"the name {path} is not valid UTF-8; rename it, or serve a link to it") from error
     except FileNotFoundError as error:
         raise ModelNotFound(f"{path} does not exist{_candidates(path.parent)}") from error
     except OSError as error:

@@ -23,6 +23,9 @@ NAMES = ("draft", "ngram")
 """Every drafter, best first: what `auto` tries in order."""
 
 
+_GRAMMAR = DrafterStatus("grammar", DraftState.READY, "free: proposes what a constraint forces")
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The drafter for a request, or why there is none."""
@@ -139,7 +142,7 @@ class Roster:
             self._guard(name, lambda drafter: drafter.close(slot_id))
 
     def statuses(self) -> tuple[DrafterStatus, ...]:
-        return tuple(self._states[name] for name in NAMES)
+        return (*(self._states[name] for name in NAMES), _GRAMMAR)
 
     @property
     def memory(self) -> ModelMemory:

@@ -13,8 +13,8 @@ class Vocab:
     """Vocabulary of a loaded model; valid as long as the model is."""
 
     def __init__(self, model_handle: Any) -> None:
-        self._handle = C.llama_model_get_vocab(model_handle)
-        self.n_vocab: int = C.llama_vocab_n_tokens(self._handle)
+        self.handle = C.llama_model_get_vocab(model_handle)
+        self.n_vocab: int = C.llama_vocab_n_tokens(self.handle)
         self._pieces: dict[int, bytes] = {}
 
     def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
@@ -27,7 +27,7 @@ class Vocab:
         size = len(data) + 8
         while True:
             buffer = (C.llama_token * size)()
-            count = C.llama_tokenize(self._handle, data, len(data), buffer, size, add_special, parse_special)
+            count = C.llama_tokenize(self.handle, data, len(data), buffer, size, add_special, parse_special)
             if count >= 0:
                 return list(buffer[:count])
             size = -count
@@ -49,41 +49,41 @@ class Vocab:
 
     def text(self, token_id: int) -> bytes:
         """The token's raw entry in the vocabulary, as the pair check compares it."""
-        return C.llama_vocab_get_text(self._handle, token_id) or b""
+        return C.llama_vocab_get_text(self.handle, token_id) or b""
 
     def attributes(self, token_id: int) -> int:
         """Bit set of llama_token_attr."""
-        return int(C.llama_vocab_get_attr(self._handle, token_id))
+        return int(C.llama_vocab_get_attr(self.handle, token_id))
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:
-        return frozenset(token for token in range(self.n_vocab) if C.llama_vocab_is_eog(self._handle, token))
+        return frozenset(token for token in range(self.n_vocab) if C.llama_vocab_is_eog(self.handle, token))
 
     @property
     def type(self) -> int:
-        return int(C.llama_vocab_type(self._handle))
+        return int(C.llama_vocab_type(self.handle))
 
     @property
     def adds_bos(self) -> bool:
-        return bool(C.llama_vocab_get_add_bos(self._handle))
+        return bool(C.llama_vocab_get_add_bos(self.handle))
 
     @property
     def adds_eos(self) -> bool:
-        return bool(C.llama_vocab_get_add_eos(self._handle))
+        return bool(C.llama_vocab_get_add_eos(self.handle))
 
     @property
     def bos(self) -> int | None:
-        return _token_or_none(C.llama_vocab_bos(self._handle))
+        return _token_or_none(C.llama_vocab_bos(self.handle))
 
     @property
     def eos(self) -> int | None:
-        return _token_or_none(C.llama_vocab_eos(self._handle))
+        return _token_or_none(C.llama_vocab_eos(self.handle))
 
     def _piece(self, token_id: int, *, special: bool) -> bytes:
         size = 64
         while True:
             buffer = ctypes.create_string_buffer(size)
-            count = C.llama_token_to_piece(self._handle, token_id, buffer, size, 0, special)
+            count = C.llama_token_to_piece(self.handle, token_id, buffer, size, 0, special)
             if count >= 0:
                 return buffer.raw[:count]
             size = -count

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from homespec.engine.sampling.chain import Logits, adjust, shortlist
 from homespec.engine.sampling.noise import GumbelNoise
@@ -24,12 +25,15 @@ class CoupledSampler:
         self.sampling = sampling
         self._noise = GumbelNoise(sampling.seed)
 
-    def choose(self, logits: Logits, token_ids: Sequence[int]) -> int:
+    def choose(self, logits: Logits, token_ids: Sequence[int], allowed: NDArray[np.bool_] | None = None) -> int:
         """The token that follows `token_ids`, from its row of raw logits, shape (n_vocab,).
 
-        The position of the noise is len(token_ids). A tie goes to the lowest id.
+        The position of the noise is len(token_ids). Tokens that are not `allowed` cannot be chosen; at least one must
+        be. A tie goes to the lowest id.
         """
         adjusted = adjust(logits, self.sampling, token_ids)
+        if allowed is not None:
+            adjusted = np.where(allowed, adjusted, np.float32(-np.inf))
         if self.sampling.temperature <= 0.0:
             return int(adjusted.argmax())
         candidates = shortlist(adjusted, self.sampling)
