@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 
 from homespec import __version__
@@ -18,11 +17,13 @@ from homespec.units import one_line
 app = typer.Typer(
     name="homespec",
     help="A home language-model daemon that drafts tokens only when it fits and only when it pays.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+# The base of all usage errors, of whichever click typer carries.
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 Url = Annotated[str, typer.Option("--url", envvar="HOMESPEC_URL", help="Where the daemon listens.")]
 
@@ -31,19 +32,19 @@ Url = Annotated[str, typer.Option("--url", envvar="HOMESPEC_URL", help="Where th
 def serve(
     model: Annotated[str | None, typer.Argument(help="GGUF file of the target.")] = None,
     draft: Annotated[str | None, typer.Option(help="Draft GGUF, 'auto' (free drafters) or 'off'.")] = None,
-    max_draft_tokens: Annotated[int | None, typer.Option(help="Most tokens drafted per round.")] = None,
+    max_draft_tokens: Annotated[str | None, typer.Option(metavar="N", help="Most tokens drafted per round.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve the small model of the 'demo' extra.")] = False,
     config: Annotated[Path | None, typer.Option(help="Configuration file (TOML).")] = None,
-    ctx: Annotated[str | None, typer.Option(help="Tokens of context, or 'auto'.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Requests that run at the same time.")] = None,
-    threads: Annotated[str | None, typer.Option(help="CPU threads, or 'auto'.")] = None,
-    gpu_layers: Annotated[str | None, typer.Option(help="Layers on the GPU, or 'auto'.")] = None,
+    ctx: Annotated[str | None, typer.Option(metavar="N", help="Tokens of context, or 'auto'.")] = None,
+    slots: Annotated[str | None, typer.Option(metavar="N", help="Requests that run at the same time.")] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N", help="CPU threads, or 'auto'.")] = None,
+    gpu_layers: Annotated[str | None, typer.Option(metavar="N", help="Layers on the GPU, or 'auto'.")] = None,
     kv_type: Annotated[str | None, typer.Option(help="auto, f16, bf16, q8_0, …")] = None,
     flash_attention: Annotated[str | None, typer.Option(help="auto, on or off.")] = None,
     exactness: Annotated[str | None, typer.Option(help="auto, strict or fast.")] = None,
     model_id: Annotated[str | None, typer.Option(help="Name that clients use for the model.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; both loopbacks by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    port: Annotated[str | None, typer.Option(metavar="N", help="Port to listen on.")] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="File with one API key per line.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve other machines without a key.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
@@ -53,7 +54,7 @@ def serve(
     flags = {
         name: value for name, value in locals().items() if name != "config" and not (value is None or value is False)
     }
-    for name in ("ctx", "threads", "gpu_layers"):
+    for name in ("max_draft_tokens", "ctx", "slots", "threads", "gpu_layers", "port"):
         if name in flags:
             flags[name] = _number_or_word(flags[name])
     settings = load(flags, config)
@@ -104,15 +105,12 @@ def version() -> None:
 def main() -> None:
     """Entry point. Errors raised on purpose become one line and their exit code; bugs keep their traceback."""
     try:
-        app(standalone_mode=False)
+        app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except HomespecError as error:
         _complain(str(error), error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        sys.exit(ExitCode.USAGE)
-    except click.UsageError as error:
-        _complain(f"{error.format_message()} See 'homespec --help'.", ExitCode.USAGE)
-    except (KeyboardInterrupt, click.Abort):
+    except _UsageError as error:
+        _complain(f"{error.format_message().rstrip('.')}. See 'homespec --help'", ExitCode.USAGE)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read our output is done; Python's own flush at exit must not complain.

@@ -7,11 +7,11 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from homespec.errors import ConfigError
 
@@ -22,6 +22,14 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 _OTHER_VARIABLES = frozenset({"HOMESPEC_CONFIG", "HOMESPEC_URL"})
 
 KvType = Literal["auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+
+
+def _split(value: Any) -> Any:
+    """In the environment a list is one text with commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class Settings(BaseSettings):
@@ -39,15 +47,17 @@ class Settings(BaseSettings):
     """Path of a draft GGUF; `auto`: free drafters only; `off`: no drafting."""
     max_draft_tokens: int = Field(default=4, ge=0, le=16)
     """D, the most tokens drafted per round."""
+    acceptance: Literal["coupled", "rejection"] = "coupled"
+    """coupled: same seed, same text, whatever is drafted; rejection: more is accepted above temperature 0.5."""
 
-    ctx: int | Literal["auto"] = "auto"
+    ctx: Annotated[int, Field(ge=256, le=2**31 - 1)] | Literal["auto"] = "auto"
     """Tokens of context, shared by all slots. auto: what the model was trained for, at most 8192."""
     slots: int = Field(default=4, ge=1, le=64)
     """Requests that run at the same time."""
     cached_prefixes: int = Field(default=8, ge=0, le=128)
     """Finished prompts kept for reuse beside the running ones."""
-    threads: int | Literal["auto"] = "auto"
-    gpu_layers: int | Literal["auto"] = "auto"
+    threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
+    gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | Literal["auto"] = "auto"
     """Layers on the GPU; auto: all when there is one."""
     kv_type: KvType = "auto"
     flash_attention: Literal["auto", "on", "off"] = "auto"
@@ -65,9 +75,9 @@ class Settings(BaseSettings):
     """Set it in the environment; it must not appear on a command line."""
     api_key_file: Path | None = None
     """File with one key per line; `#` starts a comment."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Names = ()
     """Host header names accepted beside loopback and the bound address, while no key is set."""
-    cors_origins: tuple[str, ...] = ()
+    cors_origins: Names = ()
     """Origins of web pages that may call; none by default."""
 
     max_queue: int = Field(default=32, ge=0, le=10_000)
@@ -176,13 +186,16 @@ def _nearest(name: str, known: Any) -> str:
 
 
 def _first_fault(error: ValidationError, flags: Mapping[str, Any], values: Mapping[str, Any], origin: str) -> str:
-    fault = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    fault = faults[0]
     key = str(fault["loc"][0]) if fault["loc"] else "settings"
     if key in flags:
         where = f"--{key.replace('_', '-')}"
     else:
         where = f"{key} in {origin}" if key in values else f"{ENV_PREFIX}{key.upper()}"
-    return f"{where} = {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+    # A field of several types has one fault for each of them.
+    messages = [each["msg"] for each in faults if each["loc"][:1] == fault["loc"][:1]]
+    return f"{where} = {fault['input']!r}: {', or '.join(text[0].lower() + text[1:] for text in messages)}"
 
 
 def _check_exposure(settings: Settings) -> None:

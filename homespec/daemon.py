@@ -157,6 +157,7 @@ def engine_settings(settings: Settings, model_path: Path, model_id: str) -> Engi
         kv_type=settings.kv_type,
         flash_attention=settings.flash_attention,
         mmap=settings.mmap,
+        acceptance=settings.acceptance,
         exactness=settings.exactness,
         log_native=settings.log_level == "debug",
     )

@@ -42,6 +42,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     kv_type: str = "auto"
     flash_attention: str = "auto"
     mmap: bool = True
+    acceptance: str = "coupled"
+    """coupled: the text does not depend on the drafter; rejection: more draft tokens are accepted."""
     exactness: str = "auto"
     """auto: measured; strict: whatever makes it so, or refuse; fast: neither measured nor sought."""
     log_native: bool = False
@@ -73,6 +75,8 @@ class Speculation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     mode: str = "auto"
     max_draft_tokens: int | None = None
+    acceptance: str | None = None
+    """None: as the engine is set."""
 
 
 class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):

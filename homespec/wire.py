@@ -62,6 +62,8 @@ class SpeculativeOptions(_Wire):
     mode: DrafterMode = "auto"
     max_draft_tokens: int | None = Field(default=None, ge=0, le=64)
     """0: no drafting."""
+    acceptance: Literal["coupled", "rejection"] | None = None
+    """None: as the server is configured."""
 
 
 class StreamOptions(_Wire):
@@ -162,7 +164,8 @@ class _Generation(_Wire):
         )
 
     def speculation(self) -> Speculation:
-        return Speculation(self.speculative.mode, self.speculative.max_draft_tokens)
+        asked = self.speculative
+        return Speculation(asked.mode, asked.max_draft_tokens, asked.acceptance)
 
     def stops(self) -> tuple[str, ...]:
         """Stop strings; empty ones are ignored. Raises RequestError over the limit."""

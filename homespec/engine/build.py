@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from homespec.engine.drafters.model import ModelDrafter
 from homespec.engine.drafters.pair import mismatch
 from homespec.engine.drafters.roster import Roster
-from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
 from homespec.engine.grammar import GrammarCompiler
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.guidance import GuidanceVocab
@@ -20,17 +16,16 @@ from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.prompt import PromptReader
-from homespec.engine.round import MAX_DRAFT_TOKENS
+from homespec.engine.sampling.coupled import CoupledSampler
+from homespec.engine.sampling.rejection import RejectionSampler
+from homespec.engine.sampling.sampler import Sampler
 from homespec.engine.scheduler import Scheduler
 from homespec.engine.sequence import Sequence
+from homespec.engine.target import open_target
 from homespec.engine.template import ChatTemplate
-from homespec.engine.verdicts import Verdicts
 from homespec.errors import DrafterError, ModelError, ModelUnsupported, RequestError
-from homespec.frames import EngineSettings, Frame, Generate, Happened, Loading
+from homespec.frames import EngineSettings, Frame, Generate, Happened, Loading, Sampling
 from homespec.status import ModelStatus
-
-DEFAULT_MAX_CTX = 8192
-"""Context when none is asked for, unless the model was trained for less."""
 
 Send = Callable[[Frame], None]
 
@@ -45,6 +40,7 @@ class Engine:
     prompts: PromptReader
     grammars: GrammarCompiler
     status: ModelStatus
+    acceptance: str
 
     @property
     def vocab(self) -> Vocab:
@@ -59,10 +55,18 @@ class Engine:
                 )
         grammar = self.grammars.compile(request.constraint) if request.constraint else None
         prompt_ids = self.prompts.read(request)
-        sequence = Sequence(request, prompt_ids, n_ctx=self.context.n_ctx, grammar=grammar)
+        sampler = make_sampler(request.sampling, request.speculation.acceptance or self.acceptance)
+        sequence = Sequence(request, prompt_ids, n_ctx=self.context.n_ctx, sampler=sampler, grammar=grammar)
         if request.echo:
             sequence.text.begin(self.vocab.detokenize(prompt_ids))
         return sequence
+
+
+def make_sampler(sampling: Sampling, acceptance: str) -> Sampler:
+    """Without temperature there is nothing to draw, so nothing to reject."""
+    if acceptance == "rejection" and sampling.temperature > 0:
+        return RejectionSampler(sampling)
+    return CoupledSampler(sampling)
 
 
 def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], None]) -> Engine:
@@ -96,7 +100,9 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
     )
     prompts = PromptReader(model.vocab, template, n_ctx=context.n_ctx)
     grammars = GrammarCompiler(GuidanceVocab(model.vocab))
-    return Engine(context, roster, scheduler, prompts, grammars, _status(settings, context, template))
+    return Engine(
+        context, roster, scheduler, prompts, grammars, _status(settings, context, template), settings.acceptance
+    )
 
 
 def build_drafter(settings: EngineSettings, target: Context) -> ModelDrafter:
@@ -111,93 +117,6 @@ def build_drafter(settings: EngineSettings, target: Context) -> ModelDrafter:
     except BaseException:
         model.close()
         raise
-
-
-def target_params(settings: EngineSettings, model: Model) -> ContextParams:
-    on_cpu = not library().offload_devices() or settings.n_gpu_layers == 0
-    outputs = settings.slots * (1 + MAX_DRAFT_TOKENS)
-    # A recurrent state cannot be cut to a prefix, and each kept one would cost memory of its own.
-    kept = settings.cached_prefixes if model.can_roll_back else 0
-    # On the CPU, one-row attention over f16 keys is split among threads from 512 cells on and then differs in the
-    # last bits from every batch; bf16 keys take one path for all.
-    kv_type = "bf16" if on_cpu and settings.exactness != "fast" else "f16"
-    return ContextParams(
-        n_ctx=settings.n_ctx or min(model.n_ctx_train, DEFAULT_MAX_CTX),
-        n_seq_max=settings.slots + kept + 1,  # the last id is set aside for the exactness probe
-        n_outputs_max=outputs,
-        n_batch=max(settings.prefill_chunk, outputs),
-        n_threads=settings.threads or default_threads(),
-        kv_type=kv_type if settings.kv_type == "auto" else settings.kv_type,
-        flash_attention="on" if settings.flash_attention == "auto" and on_cpu else settings.flash_attention,
-    )
-
-
-def open_target(settings: EngineSettings, model: Model) -> tuple[Context, Exactness]:
-    """The target's context, and what is known of its exactness.
-
-    Raises ModelUnsupported when `strict` was asked for and no allowed setting gives it.
-    """
-    wanted = target_params(settings, model)
-    if settings.exactness == "fast":
-        return Context(model, wanted), Exactness(unchecked("exactness is set to 'fast'"))
-    if not model.can_roll_back:
-        reason = f"nothing is drafted: architecture {model.architecture!r} cannot take tokens back"
-        return Context(model, wanted), Exactness(Verdict(True, reason))
-    if settings.exactness == "strict":
-        return _open_strict(settings, model, wanted)
-    context = Context(model, wanted)
-    known = Verdicts().get(context, pad_single=False)
-    if known is not None:
-        return context, Exactness(known)
-    return context, Exactness(unchecked("being measured"), measure=measure_and_keep(context, pad_single=False))
-
-
-def _open_strict(settings: EngineSettings, model: Model, wanted: ContextParams) -> tuple[Context, Exactness]:
-    failures = []
-    for params in _candidates(settings, wanted):
-        context = Context(model, params)
-        for pad_single in (False, True):
-            verdict = Verdicts().get(context, pad_single=pad_single) or _drain(measure_and_keep(context, pad_single))
-            if verdict.strict:
-                return context, Exactness(verdict, pad_single=pad_single)
-            if not verdict.only_single_rows_differ:
-                break
-        failures.append(f"{params.kv_type} KV: {verdict.reason}")
-        context.close()
-    raise ModelUnsupported(
-        f"exactness = 'strict' cannot be had for {model.path}: {'; '.join(failures)}. Use exactness = 'auto'"
-    )
-
-
-def _candidates(settings: EngineSettings, wanted: ContextParams) -> list[ContextParams]:
-    """Settings to try, fastest first; what the user set explicitly is not changed."""
-    if settings.kv_type != "auto":
-        return [wanted]
-    others = [kv_type for kv_type in ("bf16", "q8_0", "f32") if kv_type != wanted.kv_type]
-    return [wanted, *(replace(wanted, kv_type=kv_type) for kv_type in others)]
-
-
-def measure_and_keep(context: Context, pad_single: bool) -> Measurement:
-    """Measure in small steps, on the sequence id that is set aside for it, and remember the verdict."""
-    rows = context.params.n_outputs_max
-    verdict = yield from measure(context, context.params.n_seq_max - 1, max_rows=rows, pad_single=pad_single)
-    Verdicts().put(context, verdict, pad_single=pad_single)
-    return verdict
-
-
-def _drain(measurement: Measurement) -> Verdict:
-    while True:
-        try:
-            next(measurement)
-        except StopIteration as done:
-            verdict: Verdict = done.value
-            return verdict
-
-
-def default_threads() -> int:
-    """Physical cores that this process may use: sharing a core with another thread makes both decode slower."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
 
 
 def _draft_with(model: Model, target: Context, settings: EngineSettings) -> ModelDrafter:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from homespec.engine.drafters.drafter import Drafter, DraftRequest
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.llama.batch import Batch
@@ -12,6 +15,7 @@ from homespec.engine.llama.context import Context
 from homespec.engine.sampling.accept import accept
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.logprobs import token_logprob
+from homespec.engine.sampling.sampler import Proposal
 from homespec.engine.sequence import Sequence
 from homespec.errors import RequestError
 from homespec.stats import DraftStats
@@ -28,8 +32,16 @@ class _Drafted:
     """The draft of one sequence, or why it goes without."""
 
     drafter: str | None
-    token_ids: list[int]
+    proposals: list[Proposal]
     reason: str = ""
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [proposal.token_id for proposal in self.proposals]
+
+    def proposal(self, row: int) -> Proposal | None:
+        """What row `row` judges; None for the row of the bonus token."""
+        return self.proposals[row] if row < len(self.proposals) else None
 
 
 _NO_ROOM = _Drafted(None, [], "KV cache full")
@@ -73,14 +85,14 @@ class Round:
             if drafter is None:
                 drafted[sequence.id] = _Drafted(None, [], reason)
             elif forced := self._forced(sequence):
-                drafted[sequence.id] = _Drafted(GRAMMAR, forced)
+                drafted[sequence.id] = _Drafted(GRAMMAR, [Proposal(token) for token in forced])
             else:
                 drafters[drafter.name] = drafter
                 asking[drafter.name].append(sequence)
         for name, group in asking.items():
             drafts = self._roster.propose(drafters[name], [self._request(sequence) for sequence in group])
             for sequence, draft in zip(group, drafts, strict=True):
-                drafted[sequence.id] = self._legal(sequence, _Drafted(name, draft.token_ids, draft.reason))
+                drafted[sequence.id] = self._legal(sequence, _Drafted(name, draft.proposals, draft.reason))
         return drafted
 
     def _forced(self, sequence: Sequence) -> list[int]:
@@ -90,7 +102,8 @@ class Round:
         """Cut a draft where the constraint would: the rows behind are wasted work."""
         if sequence.grammar is None or not drafted.token_ids:
             return drafted
-        return _Drafted(drafted.drafter, sequence.grammar.legal_prefix(drafted.token_ids), "not legal")
+        num_legal = len(sequence.grammar.legal_prefix(drafted.token_ids))
+        return _Drafted(drafted.drafter, drafted.proposals[:num_legal], "not legal")
 
     def _choose(self, sequence: Sequence) -> tuple[Drafter | None, str]:
         if not self._context.model.can_roll_back:
@@ -102,7 +115,7 @@ class Round:
 
     def _request(self, sequence: Sequence) -> DraftRequest:
         assert sequence.slot_id is not None
-        return DraftRequest(sequence.slot_id, sequence.token_ids, self.draft_limit(sequence), sequence.sampler.choose)
+        return DraftRequest(sequence.slot_id, sequence.token_ids, self.draft_limit(sequence), sequence.sampler.propose)
 
     def _verify(self, sequences: list[Sequence], drafted: dict[str, _Drafted]) -> list[int]:
         """One target pass over each last token and its draft; the row of logits that each sequence starts at."""
@@ -129,7 +142,9 @@ class Round:
         logits = self._context.logits()[first_row:]
         num_kept = num_accepted = 0
         try:
-            for token, from_draft in accept(drafted.token_ids, lambda row: sequence.choose(logits[row])):
+            for token, from_draft in accept(
+                drafted.token_ids, lambda row: sequence.choose(logits[row], drafted.proposal(row))
+            ):
                 row, num_kept = num_kept, num_kept + 1
                 num_accepted += from_draft
                 if self.keep(sequence, token, logits[row]):
@@ -139,6 +154,10 @@ class Round:
         finally:
             self._trim(sequence, num_kept=num_kept, is_partial=self._pad_single or num_kept <= len(drafted.token_ids))
         self._count(sequence, drafted, num_accepted)
+
+    def _judge(self, sequence: Sequence, drafted: _Drafted, logits: NDArray[np.float32], row: int) -> int:
+        """The target's own token at `row` of the sequence's rows."""
+        return sequence.choose(logits[row], drafted.proposal(row))
 
     def keep(self, sequence: Sequence, token: int, logits: Logits) -> bool:
         """Add a token to the answer, with what was asked for about it; True when it ends the answer."""

@@ -7,7 +7,7 @@ from collections import Counter
 
 from homespec.engine.grammar import Grammar
 from homespec.engine.sampling.chain import Logits
-from homespec.engine.sampling.coupled import CoupledSampler
+from homespec.engine.sampling.sampler import Proposal, Sampler
 from homespec.engine.text_stream import TextStream
 from homespec.errors import ErrorInfo
 from homespec.frames import Generate, TokenLogprob
@@ -21,13 +21,21 @@ class Sequence:
     `token_ids` holds prompt and output. While decoding, its last token has not been decoded by the target yet.
     """
 
-    def __init__(self, request: Generate, prompt_ids: list[int], *, n_ctx: int, grammar: Grammar | None = None) -> None:
+    def __init__(
+        self,
+        request: Generate,
+        prompt_ids: list[int],
+        *,
+        n_ctx: int,
+        sampler: Sampler,
+        grammar: Grammar | None = None,
+    ) -> None:
         self.request = request
         self.token_ids = list(prompt_ids)
         self.num_prompt_tokens = len(prompt_ids)
         room = n_ctx - self.num_prompt_tokens
         self.max_output_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
-        self.sampler = CoupledSampler(request.sampling)
+        self.sampler = sampler
         self.grammar = grammar
         self.text = TextStream(request.stop)
         self.logprobs: list[TokenLogprob] = []
@@ -80,10 +88,10 @@ class Sequence:
     def finished(self) -> bool:
         return self.finish_reason is not None
 
-    def choose(self, logits: Logits) -> int:
+    def choose(self, logits: Logits, proposal: Proposal | None = None) -> int:
         """The target's next token, from its row of raw logits. Raises RequestError when the constraint fails."""
         allowed = self.grammar.allowed() if self.grammar else None
-        return self.sampler.choose(logits, self.token_ids, allowed)
+        return self.sampler.choose(logits, self.token_ids, allowed, proposal)
 
     def push(self, token_id: int, piece: bytes, *, is_end: bool, logprob: TokenLogprob | None = None) -> bool:
         """Take the next token; True when it ends the answer. The one place where text and tokens are cut.

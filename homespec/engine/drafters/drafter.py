@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from homespec.engine.sampling.chain import Logits
+from homespec.engine.sampling.sampler import Proposal
 from homespec.status import ModelMemory
 
-Choose = Callable[[Logits, Sequence[int]], int]
+Propose = Callable[[Logits, Sequence[int]], Proposal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class DraftRequest:
     """Prompt and output so far; the target has not decoded the last one. Not to be changed."""
     max_tokens: int
     """At least 1."""
-    choose: Choose
+    propose: Propose
     """The request's own sampler: a drafter with logits picks its tokens with it, so that equal logits give equal
     tokens."""
 
@@ -30,8 +31,12 @@ class DraftRequest:
 class Draft:
     """Proposed tokens, or why there are none."""
 
-    token_ids: list[int]
+    proposals: list[Proposal]
     reason: str = ""
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [proposal.token_id for proposal in self.proposals]
 
 
 class Drafter(Protocol):

@@ -12,6 +12,7 @@ from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.sampling.chain import Logits
+from homespec.engine.sampling.sampler import Proposal
 from homespec.engine.slots import common_prefix_length
 from homespec.errors import KvCacheFull
 from homespec.status import ModelMemory
@@ -25,7 +26,7 @@ class _Run:
     pending: list[int]
     """Tokens that the drafter must decode before it can propose the next one."""
     tokens: list[int]
-    draft: list[int] = field(default_factory=list)
+    draft: list[Proposal] = field(default_factory=list)
 
 
 class ModelDrafter:
@@ -100,14 +101,14 @@ class ModelDrafter:
                 return
             logits = self._context.logits()
             for run, row in zip(active, rows, strict=True):
-                token = run.request.choose(self._row(logits[row]), run.tokens)
-                run.draft.append(token)
-                run.tokens.append(token)
-                run.pending = [token]
+                proposal = run.request.propose(self._row(logits[row]), run.tokens)
+                run.draft.append(proposal)
+                run.tokens.append(proposal.token_id)
+                run.pending = [proposal.token_id]
             active = [run for run in active if not self._is_complete(run)]
 
     def _is_complete(self, run: _Run) -> bool:
-        return len(run.draft) >= run.request.max_tokens or self._target.is_end(run.draft[-1])
+        return len(run.draft) >= run.request.max_tokens or self._target.is_end(run.tokens[-1])
 
     def _row(self, logits: Logits) -> Logits:
         """Logits over the target's vocabulary: padding ids that only one of the two knows are never drafted."""

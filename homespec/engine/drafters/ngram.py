@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from homespec.engine.drafters.drafter import Draft, DraftRequest
+from homespec.engine.sampling.sampler import Proposal
 from homespec.status import ModelMemory
 
 MAX_MATCH = 5
@@ -65,7 +66,8 @@ class NgramDrafter:
         position = index.match(request.token_ids)
         if position is None:
             return Draft([], "no match")
-        return Draft(_continue(request.token_ids, position, request.max_tokens))
+        tokens = _continue(request.token_ids, position, request.max_tokens)
+        return Draft([Proposal(token) for token in tokens])
 
 
 def _continue(token_ids: list[int], position: int, count: int) -> list[int]:

@@ -60,6 +60,11 @@ def add_bias(logits: Logits, bias: Mapping[int, float]) -> None:
         logits[token_id] += value
 
 
+def only(logits: Logits, allowed: NDArray[np.bool_] | None) -> Logits:
+    """Logits in which tokens that a constraint forbids cannot win; `logits` itself without a constraint."""
+    return logits if allowed is None else np.where(allowed, logits, np.float32(-np.inf))
+
+
 def shortlist(logits: Logits, sampling: Sampling) -> Candidates:
     """Apply top_k, top_p, min_p and temperature to adjusted logits; temperature must be above 0."""
     token_ids, kept = _top_k(logits, sampling.top_k)

@@ -13,27 +13,31 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from homespec.engine.sampling.chain import Logits, adjust, shortlist
+from homespec.engine.sampling.chain import Logits, adjust, only, shortlist
 from homespec.engine.sampling.noise import GumbelNoise
+from homespec.engine.sampling.sampler import Proposal
 from homespec.frames import Sampling
 
 
 class CoupledSampler:
-    """Chooses the tokens of one request, for verified rows and for drafts alike."""
+    """See Sampler. What is proposed makes no difference to what is chosen."""
 
     def __init__(self, sampling: Sampling) -> None:
         self.sampling = sampling
         self._noise = GumbelNoise(sampling.seed)
 
-    def choose(self, logits: Logits, token_ids: Sequence[int], allowed: NDArray[np.bool_] | None = None) -> int:
-        """The token that follows `token_ids`, from its row of raw logits, shape (n_vocab,).
+    def propose(self, logits: Logits, token_ids: Sequence[int]) -> Proposal:
+        return Proposal(self.choose(logits, token_ids))
 
-        The position of the noise is len(token_ids). Tokens that are not `allowed` cannot be chosen; at least one must
-        be. A tie goes to the lowest id.
-        """
-        adjusted = adjust(logits, self.sampling, token_ids)
-        if allowed is not None:
-            adjusted = np.where(allowed, adjusted, np.float32(-np.inf))
+    def choose(
+        self,
+        logits: Logits,
+        token_ids: Sequence[int],
+        allowed: NDArray[np.bool_] | None = None,
+        proposal: Proposal | None = None,
+    ) -> int:
+        """The position of the noise is len(token_ids). A tie goes to the lowest id."""
+        adjusted = only(adjust(logits, self.sampling, token_ids), allowed)
         if self.sampling.temperature <= 0.0:
             return int(adjusted.argmax())
         candidates = shortlist(adjusted, self.sampling)

@@ -18,16 +18,23 @@ class GumbelNoise:
     the seed by the position.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed = _mix_int(seed)
+    def __init__(self, seed: int, *, stream: int = 0) -> None:
+        """Streams of one seed are independent of one another."""
+        self._seed = _mix_int(_mix_int(seed) + stream)
 
     def at(self, position: int, token_ids: NDArray[np.integer]) -> NDArray[np.float64]:
         """Standard Gumbel variates of the given tokens at `position`, same shape."""
+        return -np.log(-np.log(self._uniforms(position, token_ids)))
+
+    def uniform(self, position: int) -> float:
+        """One number in (0, 1) at `position`."""
+        return float(self._uniforms(position, np.zeros(1, np.int64))[0])
+
+    def _uniforms(self, position: int, indices: NDArray[np.integer]) -> NDArray[np.float64]:
         state = _mix_int(self._seed + position * _GOLDEN)
-        bits = _mix(np.uint64(state) + token_ids.astype(np.uint64) * np.uint64(_GOLDEN))
-        # Centres of 2**53 cells: never 0 or 1, so both logarithms are finite.
-        uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        return -np.log(-np.log(uniform))
+        bits = _mix(np.uint64(state) + indices.astype(np.uint64) * np.uint64(_GOLDEN))
+        # Centres of 2**53 cells: never 0 or 1, so logarithms are finite.
+        return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
