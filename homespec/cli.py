@@ -97,6 +97,28 @@ def chat(
 
 
 @app.command()
+def doctor(
+    url: Url = DEFAULT_URL,
+    divergence: Annotated[bool, typer.Option("--divergence", help="Compare plain and drafted answers.")] = False,
+    drafter: Annotated[str, typer.Option(help="With --divergence: the drafter to compare.")] = "auto",
+    prompts: Annotated[int, typer.Option(help="With --divergence: number of prompts.", min=1)] = 12,
+    max_tokens: Annotated[int, typer.Option(help="With --divergence: longest answer.", min=1)] = 128,
+    max_draft_tokens: Annotated[int, typer.Option(help="With --divergence: D.", min=1, max=16)] = 7,
+) -> None:
+    """Say what this box can do; with --divergence, prove that drafting changes no answer."""
+    from homespec.doctor.examination import examine, examine_divergence
+
+    key = os.environ.get("HOMESPEC_API_KEY")
+    if not divergence:
+        sys.exit(examine(url, key))
+    sys.exit(
+        examine_divergence(
+            url, key, drafter=drafter, num_prompts=prompts, max_tokens=max_tokens, max_draft_tokens=max_draft_tokens
+        )
+    )
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     print(__version__)

@@ -199,7 +199,10 @@ def _first_fault(error: ValidationError, flags: Mapping[str, Any], values: Mappi
 
 
 def _check_exposure(settings: Settings) -> None:
-    if not settings.loopback_only and not settings.insecure and not settings.api_keys():
+    keys = settings.api_keys()
+    if settings.api_key_file and not keys:
+        raise ConfigError(f"api_key_file {settings.api_key_file} holds no key; write one per line, or leave it out")
+    if not settings.loopback_only and not settings.insecure and not keys:
         raise ConfigError(
             f"host {settings.host!r} is reachable from other machines and no API key is set; set HOMESPEC_API_KEY or "
             f"api_key_file, or pass --insecure to serve everyone who can connect"

@@ -15,11 +15,11 @@ from pathlib import Path
 import uvicorn
 
 from homespec.config import Settings
-from homespec.errors import AddressInUse, ExitCode
+from homespec.errors import AddressInUse, ExitCode, ModelError
 from homespec.frames import EngineSettings
 from homespec.server.app import create_app
 from homespec.status import Phase
-from homespec.store.model_file import resolve
+from homespec.store.model_file import check, resolve
 from homespec.supervisor import Supervisor
 from homespec.units import one_line
 
@@ -138,15 +138,21 @@ class Daemon:
 
 def engine_settings(settings: Settings, model_path: Path, model_id: str) -> EngineSettings:
     """What the engine is told of the daemon's settings."""
-    draft_path = None
+    draft_path: str | None = None
+    quarantined: dict[str, str] = {}
     if settings.draft not in ("auto", "off"):
-        path = str(Path(settings.draft).expanduser().absolute())
-        # Frames hold text. A name that is none leads nowhere once escaped, which costs the drafter and not the target.
-        draft_path = path.encode(errors="backslashreplace").decode()
+        path = Path(settings.draft).expanduser().absolute()
+        # Frames hold text: a name that is none goes escaped, and the reason with it.
+        draft_path = str(path).encode(errors="backslashreplace").decode()
+        try:
+            check(path)
+        except ModelError as error:
+            quarantined["draft"] = one_line(str(error))
     return EngineSettings(
         model_path=str(model_path),
         model_id=model_id,
         draft_path=draft_path,
+        quarantined=quarantined,
         drafter_mode="off" if settings.draft == "off" else "auto",
         max_draft_tokens=settings.max_draft_tokens,
         n_ctx=None if settings.ctx == "auto" else settings.ctx,

@@ -84,7 +84,9 @@ class Supervisor:
         self._progress = _Progress()
         self._restarts = 0
         self._last_exit: str | None = None
-        self._quarantined: dict[str, str] = {}
+        self._quarantined = dict(settings.quarantined)
+        self._engine_mode = settings.drafter_mode
+        """What the running engine was started with."""
         self._load_error: ModelError | None = None
         self._stopped = asyncio.Event()
         self.phase = Phase.LOADING
@@ -181,6 +183,7 @@ class Supervisor:
 
     async def _run_engine(self) -> float:
         """One engine from start to end; seconds that it was ready for."""
+        self._engine_mode = self._settings.drafter_mode
         child = self._child = await EngineChild.start(
             msgspec.structs.replace(self._settings, quarantined=self._quarantined)
         )
@@ -237,7 +240,8 @@ class Supervisor:
         self.phase, self.detail = Phase.READY, "ready"
         self._progress = _Progress(since=time.monotonic(), heard=time.monotonic())
         self._tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
-        self._child.send(SetDrafter(self._settings.drafter_mode))
+        if self._settings.drafter_mode != self._engine_mode:  # switched while the engine was loading
+            self._child.send(SetDrafter(self._settings.drafter_mode))
         for job in list(self._jobs.values()):
             self._send(self._child, job)
 

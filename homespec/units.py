@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def format_bytes(num_bytes: int | None) -> str:
@@ -45,3 +49,8 @@ def format_ratio(ratio: float | None) -> str:
 def one_line(text: str) -> str:
     """The text with line breaks, control characters and broken UTF-8 escaped: a file's name can hold them all."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def clean(text: str) -> str:
+    """One line without control characters: what comes over the network must not steer the terminal."""
+    return _CONTROL.sub(" ", text).strip()

@@ -107,7 +107,10 @@ class ResponseFormat(_Wire):
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    try:
+        return msgspec.json.encode(value).decode()
+    except (OverflowError, RecursionError) as error:
+        raise RequestError(f"the schema cannot be used: {error}", param="response_format") from error
 
 
 def _unlimited_is_absent(value: Any) -> Any:
@@ -225,11 +228,16 @@ class ChatRequest(_Generation):
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     tools: list[Any] = []
     tool_choice: Any = None
+    functions: list[Any] = []
 
     def frames(self, request_id: str, *, partition: str) -> list[Generate]:
         """What the engine is asked. Raises RequestError for a field that cannot be honoured."""
         if self.tools and self.tool_choice != "none":
             raise RequestError("tools are not supported; leave them out or set tool_choice to 'none'", param="tools")
+        if self.tool_choice not in (None, "none", "auto"):
+            raise RequestError("tool_choice asks for a call, and tools are not supported", param="tool_choice")
+        if self.functions:
+            raise RequestError("functions are not supported; leave the field out", param="functions")
         if self.top_logprobs and not self.logprobs:
             raise RequestError("top_logprobs needs logprobs to be true", param="top_logprobs")
         return self.generate_frames(
@@ -276,12 +284,16 @@ class CompletionRequest(_Generation):
 
     def _single_prompt(self) -> TextPrompt | TokenPrompt:
         """Raises RequestError unless there is exactly one prompt."""
-        prompt: Any = self.prompt
-        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        prompt = self.prompt
+        if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list):
             if len(prompt) != 1:
                 raise RequestError(f"prompt holds {len(prompt)} prompts; send one per request", param="prompt")
             prompt = prompt[0]
-        return TextPrompt(prompt) if isinstance(prompt, str) else TokenPrompt(prompt)
+        if isinstance(prompt, str):
+            return TextPrompt(prompt)
+        if isinstance(prompt, list) and all(type(token_id) is int for token_id in prompt):
+            return TokenPrompt(prompt)
+        raise RequestError("prompt is neither text nor a list of token ids", param="prompt")
 
 
 class DrafterRequest(_Wire):

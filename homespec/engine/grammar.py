@@ -91,9 +91,9 @@ class GrammarCompiler:
             )
         try:
             grammar = _source(constraint)
-            matcher = LLMatcher(self._vocab.tokenizer, grammar, log_level=0)
-        except ValueError as error:
+        except Exception as error:  # llguidance's converters raise bare Exceptions for faults in the user's text
             raise _refusal(constraint, str(error)) from error
+        matcher = LLMatcher(self._vocab.tokenizer, grammar, log_level=0)
         if matcher.is_error():
             raise _refusal(constraint, matcher.get_error())
         return Grammar(matcher, self._vocab.n_vocab, constraint.param)

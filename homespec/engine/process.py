@@ -32,6 +32,7 @@ from homespec.frames import (
     Ready,
     Refused,
     SetDrafter,
+    Snapshot,
     Start,
     Stop,
     Text,
@@ -104,6 +105,8 @@ class EngineProcess:
             self._engine = engine
             if self._wants_drafter:
                 self._load_drafter()
+            # First, so that nobody sees a daemon that is ready and does not know its drafters.
+            self._send(Snapshot(engine.scheduler.snapshot()))
             self._send(Ready(engine.status))
             verdict = engine.scheduler.exactness.verdict
             self._send(Measured(verdict.label, verdict.reason))

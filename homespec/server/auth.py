@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from urllib.parse import urlsplit
+import re
 
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,6 +14,7 @@ from homespec.server.errors import error_response
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN_PATHS = frozenset({"/health"})
 """Supervisors and load balancers have no key; the body names states only."""
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s\[\]/?#@:]+)(:[0-9]*)?", re.ASCII)
 
 
 class Guard:
@@ -63,10 +64,8 @@ def host_name(headers: list[str]) -> str | None:
     """Name in the Host header, without port and brackets; None unless there is exactly one well-formed header."""
     if len(headers) != 1:
         return None
-    try:
-        return urlsplit(f"//{headers[0]}").hostname
-    except ValueError:
-        return None
+    match = _HOST.fullmatch(headers[0].lower())
+    return match[1].strip("[]") if match else None
 
 
 def allowed_host_names(bound_host: str | None, extra: tuple[str, ...]) -> frozenset[str]:

@@ -15,17 +15,16 @@ from textual.reactive import reactive
 from textual.widgets import Footer
 from textual.worker import Worker, WorkerState
 
+from homespec.client.failures import describe
+from homespec.client.http import Client
 from homespec.errors import ExitCode, HomespecError
 from homespec.status import Status
 from homespec.tui import follower
-from homespec.tui.client import Client
-from homespec.tui.failures import describe
 from homespec.tui.history import History, sample_of
 from homespec.tui.messages import ConnectionLost, DrafterSwitched, SnapshotReceived, SnapshotRejected
 from homespec.tui.notice import SILENCE_S, Level, Link, LinkState, Notice, notice_of
 from homespec.tui.screens.drafter_choice import DrafterChoice
 from homespec.tui.screens.help import HelpScreen
-from homespec.tui.text import clean
 from homespec.tui.widgets.acceptance import AcceptancePanel
 from homespec.tui.widgets.banner import Banner
 from homespec.tui.widgets.drafters import DraftersPanel
@@ -34,6 +33,7 @@ from homespec.tui.widgets.header import Header
 from homespec.tui.widgets.memory import MemoryPanel
 from homespec.tui.widgets.requests import RequestsPanel
 from homespec.tui.widgets.speed import SpeedPanel
+from homespec.units import clean
 
 TICK_S = 0.25
 """The screen is drawn at most this often, however fast snapshots come."""

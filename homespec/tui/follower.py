@@ -8,12 +8,12 @@ from collections.abc import Callable
 import msgspec
 from textual.message import Message
 
+from homespec.client.failures import describe
+from homespec.client.http import Client
 from homespec.errors import HomespecError, RequestError
 from homespec.status import Status
-from homespec.tui.client import Client
-from homespec.tui.failures import describe
 from homespec.tui.messages import ConnectionLost, SnapshotReceived, SnapshotRejected
-from homespec.tui.text import clean
+from homespec.units import clean
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0

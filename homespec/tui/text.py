@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.cells import cell_len, set_cell_size
 
-from homespec.units import format_duration
+from homespec.units import clean, format_duration
 
 UNKNOWN = "–"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-
-
-def clean(text: str) -> str:
-    """One line without control characters: what comes over the network must not steer the terminal."""
-    return _CONTROL.sub(" ", text).strip()
 
 
 def fit(text: str, width: int) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from homespec.client.http import Client
 from homespec.tui.app import TopApp
-from homespec.tui.client import Client
 
 PATIENCE_S = 30
 RETRY_S = 0.05

@@ -16,10 +16,9 @@ import pytest
 
 from homespec.errors import ExitCode
 from homespec.tui import run_chat
+from tests.client.daemon_double import DaemonDouble, Reply, free_port, sse, wait_until
 
-from .daemon_double import DaemonDouble, Reply, sse, wait_until
 from .screen import PATIENCE_S
-from .test_client import free_port
 
 CHAT = "/v1/chat/completions"
 LAUNCH = "import sys; from homespec.tui import run_chat; sys.exit(run_chat(sys.argv[1]))"

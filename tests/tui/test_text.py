@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from homespec.tui.text import age, clean, count, fit, fit_right, fit_tail, number, percent
+from homespec.tui.text import age, count, fit, fit_right, fit_tail, number, percent
+from homespec.units import clean
 
 
 @given(st.text(), st.integers(0, 30))

@@ -15,8 +15,8 @@ from homespec.status import Status
 from homespec.tui.app import TopApp
 from homespec.tui.screens.drafter_choice import DrafterChoice
 from homespec.tui.screens.help import HelpScreen
+from tests.client.daemon_double import DaemonDouble, Reply, encoded, sse
 
-from .daemon_double import DaemonDouble, Reply, encoded, sse
 from .screen import screen_text, shown, top, until, until_shown
 from .snapshots import loading, plain, request, speculating, squeezed, waiting
 

@@ -117,6 +117,10 @@ class Context:
             return True
         return bool(C.llama_memory_seq_pos_min(self._kv, seq_id) <= max(0, n_past - self.model.n_swa))
 
+    def kv_length(self, seq_id: int) -> int:
+        """Tokens that the KV cache holds for a sequence, as llama.cpp counts them."""
+        return int(C.llama_memory_seq_pos_max(self._kv, seq_id)) + 1
+
     @property
     def flash_attention(self) -> bool:
         return self.params.flash_attention != "off"

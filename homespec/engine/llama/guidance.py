@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 
 from llguidance import LLTokenizer
@@ -22,4 +23,7 @@ class GuidanceVocab:
 
     @cached_property
     def tokenizer(self) -> LLTokenizer:
-        return lltokenizer_from_vocab(self._vocab.handle, eos_token=sorted(self._vocab.end_tokens))
+        with warnings.catch_warnings():
+            # llguidance asks for token attributes by the old name, once per token.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return lltokenizer_from_vocab(self._vocab.handle, eos_token=sorted(self._vocab.end_tokens))

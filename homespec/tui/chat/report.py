@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from homespec.status import SpeculationReport
 from homespec.tui.chat.answer import Answer
-from homespec.tui.text import clean
-from homespec.units import format_duration, format_rate, format_ratio
+from homespec.units import clean, format_duration, format_rate, format_ratio
 
 
 def answer_line(answer: Answer) -> str:

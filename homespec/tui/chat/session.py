@@ -9,6 +9,8 @@ from contextlib import aclosing
 
 import msgspec
 
+from homespec.client.failures import StreamCutError, UnreachableError, describe
+from homespec.client.http import Client
 from homespec.errors import ExitCode, HomespecError
 from homespec.tui.chat.answer import Answer
 from homespec.tui.chat.commands import ChatState, obey
@@ -16,8 +18,6 @@ from homespec.tui.chat.console import Console
 from homespec.tui.chat.conversation import Conversation
 from homespec.tui.chat.report import ChatTotals, answer_line
 from homespec.tui.chat.settings import Settings
-from homespec.tui.client import Client
-from homespec.tui.failures import StreamCutError, UnreachableError, describe
 
 
 class Session:

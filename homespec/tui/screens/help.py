@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from homespec.tui.text import clean
+from homespec.units import clean
 
 _KEYS = (
     ("q", "quit"),

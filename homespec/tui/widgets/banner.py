@@ -8,8 +8,8 @@ from textual.widget import Widget
 
 from homespec.tui.glyphs import TRACK, bar_cells
 from homespec.tui.notice import Level, Notice
-from homespec.tui.text import clean
 from homespec.tui.widgets.panel import MUTED, line
+from homespec.units import clean
 
 PROGRESS_WIDTH = 24
 _SIGNS = {Level.CALM: "", Level.INFO: "", Level.WARNING: "! ", Level.ERROR: "✗ "}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from homespec.status import DrafterStatus, DraftState, SpeculationStatus, Status
-from homespec.tui.text import clean, count, fit, number, percent
+from homespec.tui.text import count, fit, number, percent
 from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.units import clean
 
 STATES = {
     DraftState.READY: ("●", "$text-success"),

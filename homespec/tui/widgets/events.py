@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from homespec.status import Event, Status
-from homespec.tui.text import clean
 from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.units import clean
 
 _TIME_WIDTH = 9
 _DAY_S = 24 * 3600

@@ -7,9 +7,9 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from homespec.status import Phase, Status
-from homespec.tui.text import age, clean, fit
+from homespec.tui.text import age, fit
 from homespec.tui.widgets.panel import MUTED, line
-from homespec.units import format_duration
+from homespec.units import clean, format_duration
 
 PHASES = {
     Phase.LOADING: ("◐", "$text-accent"),

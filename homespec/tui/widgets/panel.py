@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from homespec.status import Status
-from homespec.tui.text import clean
+from homespec.units import clean
 
 Line = Content
 MUTED = "$foreground 60%"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from homespec.status import RequestPhase, RequestStatus, Status
-from homespec.tui.text import UNKNOWN, clean, count, fit_right, fit_tail, number, percent
+from homespec.tui.text import UNKNOWN, count, fit_right, fit_tail, number, percent
 from homespec.tui.widgets.panel import MUTED, Line, Panel, line
-from homespec.units import format_duration
+from homespec.units import clean, format_duration
 
 MIN_ID_WIDTH = 9
 MAX_ID_WIDTH = 40

@@ -1,4 +1,4 @@
-"""HTTP to the daemon, for the dashboard and the chat alike."""
+"""HTTP to the daemon, for the dashboard, the chat and the doctor alike."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import msgspec
 
-from homespec.tui.failures import StreamCutError, UnreachableError, reason_of, refusal_in, refusal_of
-from homespec.tui.sse import SseParser
+from homespec.client.failures import StreamCutError, UnreachableError, reason_of, refusal_in, refusal_of
+from homespec.client.sse import SseParser
+from homespec.status import Status
 
 END_OF_STREAM = "[DONE]"
 CONNECT_TIMEOUT_S = 5.0
@@ -60,6 +61,22 @@ class Client:
             return msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.DecodeError:
             return {}
+
+    async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A chat completion as a whole."""
+        async with self._open("POST", "/v1/chat/completions", body) as response:
+            return msgspec.json.decode(await response.aread(), type=dict[str, Any])
+
+    async def status(self) -> Status:
+        """One snapshot. Raises StreamCutError when it does not decode: the daemon is of another version."""
+        async with self._open("GET", "/status", read_timeout_s=EVENTS_TIMEOUT_S) as response:
+            body = await response.aread()
+        try:
+            return msgspec.json.decode(body, type=Status)
+        except msgspec.ValidationError as error:
+            raise StreamCutError(
+                f"the daemon's status cannot be read, it may be of another version: {error}"
+            ) from error
 
     async def check(self) -> None:
         """Raise UnreachableError unless something answers HTTP; a daemon that is still loading is fine."""

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from homespec.errors import ErrorInfo, ExitCode, HomespecError, RequestError
-from homespec.tui.text import clean
+from homespec.units import clean
 
 KEY_HINT = "set HOMESPEC_API_KEY to the daemon's key"
 

@@ -1,26 +1,17 @@
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
 
+from homespec.client.failures import StreamCutError, UnreachableError, describe
+from homespec.client.http import Client
 from homespec.errors import ExitCode, RequestError
-from homespec.tui.client import Client
-from homespec.tui.failures import StreamCutError, UnreachableError, describe
-
-from .daemon_double import DaemonDouble, Reply, sse
+from tests.client.daemon_double import DaemonDouble, Reply, free_port, sse
 
 
 async def collect(stream: AsyncIterator[str]) -> list[str]:
     return [data async for data in stream]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def test_nothing_listens() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -212,3 +213,10 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
             assert not happened.wait(0.01), "the condition did not come true in time"
     finally:
         deadline.cancel()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

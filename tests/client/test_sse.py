@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.tui.sse import SseEvent, SseParser
+from homespec.client.sse import SseEvent, SseParser
 
 LINES = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)
 PIECES = st.sampled_from(

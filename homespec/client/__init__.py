@@ -1,0 +1,1 @@
+"""The daemon, seen from a program that talks to it over HTTP."""

