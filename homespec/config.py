@@ -189,10 +189,12 @@ def _first_fault(error: ValidationError, flags: Mapping[str, Any], values: Mappi
     faults = error.errors(include_url=False)
     fault = faults[0]
     key = str(fault["loc"][0]) if fault["loc"] else "settings"
+    variable = ENV_PREFIX + key.upper()
     if key in flags:
         where = f"--{key.replace('_', '-')}"
     else:
-        where = f"{key} in {origin}" if key in values else f"{ENV_PREFIX}{key.upper()}"
+        is_set = variable in {name.upper() for name in os.environ}
+        where = f"{key} in {origin}" if key in values and not is_set else variable
     # A field of several types has one fault for each of them.
     messages = [each["msg"] for each in faults if each["loc"][:1] == fault["loc"][:1]]
     return f"{where} = {fault['input']!r}: {', or '.join(text[0].lower() + text[1:] for text in messages)}"

@@ -27,6 +27,9 @@ from homespec.frames import Delta, Finished, Frame, Measured, Refused, Snapshot,
 from homespec.status import EngineCounters, EngineSnapshot, ModelMemory
 
 SNAPSHOT_INTERVAL_S = 0.2
+DELTA_INTERVAL_S = 0.02
+"""Text of a stream is sent at most this often. Whatever it passes through on its way to the client takes time from the
+same few cores that decode."""
 _IDLE_WAIT_S = 0.5
 
 Task = Callable[[], None]
@@ -118,6 +121,8 @@ class Scheduler:
             self._advance(decoding)
         prefilling = next((sequence for sequence in self._running if sequence.num_pending_tokens > 1), None)
         if prefilling is not None:
+            for sequence in decoding:  # a chunk of prompt takes long: nobody's text waits for it
+                self._send_text(sequence)
             self._prefill(prefilling)
         self.progress += 1
 
@@ -226,11 +231,16 @@ class Scheduler:
     def _emit(self, sequence: Sequence) -> None:
         self.counters.output_tokens += sequence.num_output_tokens - sequence.num_emitted_tokens
         sequence.num_emitted_tokens = sequence.num_output_tokens
-        if sequence.request.stream and (text := sequence.text.take()):
-            logprobs = self._readable(sequence.take_logprobs())
-            self._send(Delta(sequence.id, text, sequence.num_output_tokens, logprobs))
+        if sequence.finished or time.monotonic() - sequence.sent_at >= DELTA_INTERVAL_S:
+            self._send_text(sequence)
         if sequence.finished:
             self._finish(sequence)
+
+    def _send_text(self, sequence: Sequence) -> None:
+        if sequence.request.stream and (text := sequence.text.take()):
+            sequence.sent_at = time.monotonic()
+            logprobs = self._readable(sequence.take_logprobs())
+            self._send(Delta(sequence.id, text, sequence.num_output_tokens, logprobs))
 
     def _finish(self, sequence: Sequence) -> None:
         self._release(sequence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter
 
 from homespec.engine.grammar import Grammar
@@ -60,6 +61,8 @@ class Sequence:
         self.started_at: float | None = None
         self.first_token_at: float | None = None
         self.finished_at: float | None = None
+        self.sent_at = 0.0
+        """When text was last sent to the client."""
 
     @property
     def id(self) -> str:
@@ -119,9 +122,10 @@ class Sequence:
         return False
 
     def take_logprobs(self) -> list[TokenLogprob]:
-        """Those that have not been taken yet."""
-        taken = self.logprobs[self._num_logprobs_taken :]
-        self._num_logprobs_taken = len(self.logprobs)
+        """Those of tokens whose text has been taken, each once; a stop string may still take the others back."""
+        end = len(self.logprobs) if self.finished else bisect_left(self._text_starts, self.text.num_taken)
+        taken = self.logprobs[self._num_logprobs_taken : end]
+        self._num_logprobs_taken = max(end, self._num_logprobs_taken)
         return taken
 
     def fail(self, error: ErrorInfo) -> None:

@@ -45,6 +45,11 @@ class TextStream:
         return delta
 
     @property
+    def num_taken(self) -> int:
+        """Characters that `take` has returned so far."""
+        return self._taken
+
+    @property
     def text(self) -> str:
         """All text so far, held-back stop tails included."""
         return self._text

@@ -48,6 +48,8 @@ def check(path: Path) -> None:
         raise ModelNotFound(f"{path} does not exist{_candidates(path.parent)}") from error
     except OSError as error:
         raise ModelNotFound(f"{path} cannot be read: {error.strerror}; check its permissions") from error
+    except ValueError as error:
+        raise ModelNotFound(f"{path} cannot be the name of a file: {error}; check the path") from error
     if not start.startswith(_MAGIC):
         raise ModelCorrupt(f"{path} is not a GGUF file: {_what_it_is(start)}")
 
