@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +93,15 @@ class Round:
         for name, group in asking.items():
             drafts = self._roster.propose(drafters[name], [self._request(sequence) for sequence in group])
             for sequence, draft in zip(group, drafts, strict=True):
-                drafted[sequence.id] = self._legal(sequence, _Drafted(name, draft.proposals, draft.reason))
+                proposals = self._possible(sequence, draft.proposals)
+                reason = draft.reason or "not a token of the target"
+                drafted[sequence.id] = self._legal(sequence, _Drafted(name, proposals, reason))
         return drafted
+
+    def _possible(self, sequence: Sequence, proposals: list[Proposal]) -> list[Proposal]:
+        """Drafters are not trusted: the target gets no more than it has room for, and no token it does not know."""
+        n_vocab = self._vocab.n_vocab
+        return list(takewhile(lambda each: 0 <= each.token_id < n_vocab, proposals[: self.draft_limit(sequence)]))
 
     def _forced(self, sequence: Sequence) -> list[int]:
         return sequence.grammar.forced()[: self.draft_limit(sequence)] if sequence.grammar else []

@@ -15,8 +15,8 @@ MAX_SIZE_DIFFERENCE = 128
 class PairVocab(Protocol):
     """What the check reads of a vocabulary."""
 
-    n_vocab: int
-
+    @property
+    def n_vocab(self) -> int: ...
     @property
     def type(self) -> int: ...
     @property

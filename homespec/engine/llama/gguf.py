@@ -106,13 +106,13 @@ class GgufHeader:
     def check_complete(self) -> None:
         """Raise ModelCorrupt unless every tensor ends inside the file."""
         have = self.path.stat().st_size
-        for tensor in self.tensors():
-            need = self.data_offset + tensor.offset + tensor.size_bytes
-            if need > have:
-                raise ModelCorrupt(
-                    f"{self.path} is cut short: tensor {tensor.name!r} ends at byte {need}, the file has {have} "
-                    f"({format_bytes(need - have)} missing at least); download it again"
-                )
+        last = max(self.tensors(), key=lambda tensor: tensor.offset + tensor.size_bytes, default=None)
+        need = self.data_offset + (last.offset + last.size_bytes if last else 0)
+        if last is not None and need > have:
+            raise ModelCorrupt(
+                f"{self.path} is cut short: its last tensor {last.name!r} ends at byte {need}, the file has {have} "
+                f"({format_bytes(need - have)} missing); download it again"
+            )
 
     def close(self) -> None:
         _function("free", None, ctypes.c_void_p)(self._handle)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from homespec.engine import template as template_module
+from homespec.engine.llama.gguf import open_header
+from homespec.engine.template import ChatTemplate
+from homespec.errors import ModelUnsupported, RequestError
+from tests.kits.models import Models
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def template(source: str) -> ChatTemplate:
+    return ChatTemplate(source, bos="<s>", eos="</s>")
+
+
+@pytest.mark.real
+def test_the_demo_model_s_own_template(models: Models) -> None:
+    with open_header(models.demo) as header:
+        source = header.get("tokenizer.chat_template")
+    assert isinstance(source, str)
+    prompt = template(source).render(HELLO)
+    assert prompt.endswith("<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_markers_special_tokens_and_json_are_there() -> None:
+    source = (
+        "{{ bos_token }}{% for m in messages %}{{ m | tojson }}{{ eos_token }}{% endfor %}{{ add_generation_prompt }}"
+    )
+    assert template(source).render(HELLO) == '<s>{"role": "user", "content": "Hello"}</s>True'
+
+
+def test_the_template_s_own_refusal_reaches_the_client() -> None:
+    with pytest.raises(RequestError, match="no system role here") as caught:
+        template("{{ raise_exception('no system role here') }}").render(HELLO)
+    assert caught.value.info.code == "template_error"
+    assert caught.value.info.status == 400
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ cycler.__init__.__globals__.os.getpid() }}",
+        "{{ self.__init__.__globals__ }}",
+        "{{ messages.append(1) }}",
+        "{{ 9 ** 9 ** 9 }}",
+        "{{ 'a' * 999999999999 }}",
+        "{{ 999999999999 * [1] }}",
+        "{{ range(999999999999) }}",
+        "{{ messages[0].content + 1 }}",
+        "{{ missing.name }}",
+    ],
+)
+def test_a_hostile_or_broken_template_is_a_refusal(source: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        template(source).render(HELLO)
+    assert caught.value.info.status == 400
+
+
+def test_a_template_that_runs_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_module, "TIME_LIMIT_S", 0.2)
+    source = "{% for a in range(9999) %}" * 3 + "{% endfor %}" * 3
+    with pytest.raises(RequestError) as caught:
+        template(source).render(HELLO)
+    assert caught.value.info.code == "template_timeout"
+    assert template("{{ 1 }}").render(HELLO) == "1"
+
+
+def test_output_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_module, "OUTPUT_LIMIT_CHARS", 1000)
+    with pytest.raises(RequestError) as caught:
+        template("{% for a in range(900) %}xx{% endfor %}").render(HELLO)
+    assert caught.value.info.code == "template_output_limit"
+
+
+def test_a_template_that_does_not_compile_names_the_fault() -> None:
+    with pytest.raises(ModelUnsupported, match="chat template does not compile"):
+        template("{% for %}")
