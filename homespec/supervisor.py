@@ -158,7 +158,7 @@ class Supervisor:
         """End all requests with an error, then the engine."""
         self.phase, self.detail = Phase.STOPPING, "shutting down"
         self._stopped.set()
-        self._fail_jobs(ErrorInfo("homespec is shutting down", 503, "server_error", code="shutting_down"))
+        self._fail_jobs("homespec is shutting down", code="shutting_down")
         if self._child is not None:
             await self._child.stop()
 
@@ -289,7 +289,7 @@ class Supervisor:
     def _give_up(self, fast_failures: int) -> EngineError:
         message = f"the engine died {fast_failures} times in a row, last: {self._last_exit}; see the log above"
         self.phase, self.detail = Phase.FAILED, message
-        self._fail_jobs(ErrorInfo(message, 503, "server_error", code="engine_failed"))
+        self._fail_jobs(message, code="engine_failed")
         return EngineError(message)
 
     async def _back_off(self, fast_failures: int) -> None:
@@ -337,7 +337,8 @@ class Supervisor:
                 retry_after_s=RETRY_AFTER_S,
             )
 
-    def _fail_jobs(self, error: ErrorInfo) -> None:
+    def _fail_jobs(self, message: str, *, code: str) -> None:
+        error = ErrorInfo(message, 503, "server_error", code=code, retry_after_s=RETRY_AFTER_S)
         for job in self._jobs.values():
             job.fail(error)
         self._jobs.clear()

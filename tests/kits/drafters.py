@@ -12,7 +12,7 @@ Script = Callable[[DraftRequest], Sequence[int]]
 
 
 class ScriptedDrafter:
-    """Proposes what `script` returns, cut to the number of tokens allowed. Stands in the place of the draft model."""
+    """Proposes what `script` returns, all of it. Stands in the place of the draft model."""
 
     name = "draft"
     memory = ModelMemory()
@@ -29,7 +29,7 @@ class ScriptedDrafter:
         return [Draft(self._proposals(request), "script ended") for request in requests]
 
     def _proposals(self, request: DraftRequest) -> list[Proposal]:
-        return [Proposal(token_id) for token_id in list(self._script(request))[: request.max_tokens]]
+        return [Proposal(token_id) for token_id in self._script(request)]
 
     def close(self, slot_id: int) -> None: ...
 

@@ -212,8 +212,9 @@ def table_llama(logits: Floats, vocabulary: Vocabulary | None = None, n_ctx_trai
 
 
 def markov_table(next_token: NextToken, *, margin: float = 12.0, seed: int = 1) -> Floats:
-    """Logits that make `next_token[t]` likeliest after t, by at least about half of `margin`."""
+    """Logits of `margin` for `next_token[t]` after t, and of at most 2 for every other token."""
     noise = np.random.default_rng(seed).standard_normal((NUM_TOKENS, NUM_TOKENS), dtype=np.float32)
+    noise = np.clip(noise, -2, 2)
     noise[np.arange(NUM_TOKENS), next_token] = margin
     return noise
 

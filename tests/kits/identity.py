@@ -4,11 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from homespec.engine.drafters.drafter import DraftRequest
 from homespec.engine.llama.batch import Batch
-from tests.kits.engines import Answer, Driver
+from tests.kits.drafters import ScriptedDrafter
+from tests.kits.engines import SCRIPTED, Answer, Driver, ask, running
+
+
+def plain_and_drafted(
+    model: Path,
+    prompt: str | Sequence[int],
+    *,
+    limit: int = 8,
+    wrong_every: int = 0,
+    then: Sequence[int] = (),
+    **request: Any,
+) -> tuple[Answer, Answer]:
+    """One request without drafts, and once more with drafts that say what the plain answer said, and then `then`.
+
+    wrong_every: every n-th token of the sequence is drafted wrongly; 0 for never.
+    """
+    with running(model, draft=SCRIPTED, n_ctx=256) as driver:
+        [plain] = driver.run(ask(prompt, **request))
+        truth = [*plain.sequence.token_ids, *then]
+
+        def script(draft: DraftRequest) -> list[int]:
+            start = len(draft.token_ids)
+            return [
+                (truth[at] + 1) % 256 if wrong_every and at % wrong_every == 0 else truth[at]
+                for at in range(start, min(start + draft.max_tokens, len(truth)))
+            ]
+
+        driver.use_drafter(ScriptedDrafter(script))
+        [drafted] = driver.run(ask(prompt, mode="draft", max_draft_tokens=limit, **request))
+    return plain, drafted
+
+
+def same_answer(left: Answer, right: Answer) -> bool:
+    """Tokens, text, usage and reason agree."""
+    return (left.token_ids, left.text, left.finished.num_output_tokens, left.finished.finish_reason) == (
+        right.token_ids,
+        right.text,
+        right.finished.num_output_tokens,
+        right.finished.finish_reason,
+    )
 
 
 @dataclass(frozen=True)

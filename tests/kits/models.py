@@ -14,9 +14,11 @@ from tests.kits.gguf_kit import (
     byte_vocabulary,
     cycle,
     markov_llama,
+    markov_table,
     permutation,
     random_llama,
     read_vocabulary,
+    table_llama,
     wrong_on,
 )
 
@@ -85,6 +87,16 @@ class Models:
     @cached_property
     def markov_drafter_30(self) -> Path:
         return self.write("markov-drafter-30", markov_llama(self.wrong_chain, seed=9))
+
+    @cached_property
+    def short_drafter(self) -> Path:
+        """Always agrees with `markov`, but was trained on 256 tokens of context."""
+        return self.write("short-drafter", table_llama(markov_table(self.chain, seed=9), n_ctx_train=256))
+
+    @cached_property
+    def looping(self) -> Path:
+        """Says "abcdef" for ever, with a margin that penalties can overcome."""
+        return self.write("looping", table_llama(markov_table(cycle(tuple(b"abcdef")), margin=2.5)))
 
     @cached_property
     def letters(self) -> Path:

@@ -70,15 +70,17 @@ class ModelDrafter:
     def propose(self, requests: Sequence[DraftRequest]) -> list[Draft]:
         drafts: dict[int, Draft] = {}
         runs: list[_Run] = []
+        room = self._batch.capacity
         for request in requests:
             if len(request.token_ids) + request.max_tokens > self._context.n_ctx:
                 drafts[request.slot_id] = Draft([], "over the drafter's context")
                 continue
             pending = self._rewind(request.slot_id, request.token_ids)
-            if len(pending) > self._chunk:
+            if len(pending) > min(self._chunk, room):
                 self._feed(request.slot_id, pending)
                 drafts[request.slot_id] = Draft([], "catching up")
                 continue
+            room -= len(pending)
             runs.append(_Run(request, pending, list(request.token_ids)))
         self._run(runs)
         drafts.update({run.request.slot_id: Draft(run.draft, "" if run.draft else "no room") for run in runs})

@@ -15,7 +15,7 @@ from typing import Any
 import llama_cpp.llama_cpp as C
 
 from homespec.engine.llama.log import failure_in, native_log
-from homespec.errors import ModelCorrupt
+from homespec.errors import ModelCorrupt, ModelNotFound
 from homespec.units import format_bytes
 
 Value = int | float | bool | str | list[Any]
@@ -130,7 +130,11 @@ class GgufHeader:
 
 @contextmanager
 def open_header(path: Path) -> Iterator[GgufHeader]:
-    """Open the header of `path`; raises ModelCorrupt with ggml's own reason when it does not parse."""
+    """Open the header of `path`; raises ModelNotFound, or ModelCorrupt with ggml's own reason when it does not parse."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ModelNotFound(f"{path} cannot be read: {error.strerror}; check the path and its permissions") from error
     init = _function("init_from_file", ctypes.c_void_p, ctypes.c_char_p, _InitParams)
     with native_log.capture() as lines:
         handle = init(bytes(path), _InitParams(True, None))

@@ -20,7 +20,8 @@ logger = logging.getLogger("homespec.llama")
 _DEBUG, _INFO, _WARN, _ERROR, _CONTINUED = 1, 2, 3, 4, 5
 # llama_cpp/_logger.py maps an older order of levels, which shows errors as debug lines.
 _LEVELS = {_INFO: logging.DEBUG, _WARN: logging.INFO, _ERROR: logging.WARNING}
-_FAILURE = re.compile(r"error|failed|unknown|missing|invalid|unsupported", re.IGNORECASE)
+# The weaker words also occur in lines of information, such as `rope_finetuned = unknown`.
+_FAILURES = tuple(re.compile(words, re.IGNORECASE) for words in ("error|failed", "unknown|missing|invalid|unsupported"))
 _BUFFER = re.compile(r"(model|KV|RS|compute|output) buffer size\s*=\s*([\d.]+) MiB")
 
 
@@ -70,9 +71,11 @@ class NativeLog:
 
 def failure_in(lines: Iterable[str]) -> str | None:
     """The first line that names a failure, without the function names in front."""
-    for line in lines:
-        if _FAILURE.search(line):
-            return re.sub(r"^(\w+: )+", "", line).strip()
+    candidates = list(lines)
+    for words in _FAILURES:
+        for line in candidates:
+            if words.search(line):
+                return re.sub(r"^(\w+: )+", "", line).strip()
     return None
 
 

@@ -73,7 +73,8 @@ def shortlist(logits: Logits, sampling: Sampling) -> Candidates:
     if sampling.min_p > 0.0:
         token_ids, kept = _keep(token_ids, kept, kept >= kept.max() + np.log(sampling.min_p))
     # Centred first, so that a tiny temperature overflows to -inf and never to inf - inf.
-    scores = (kept.astype(np.float64) - float(kept.max())) / sampling.temperature
+    with np.errstate(over="ignore"):
+        scores = (kept.astype(np.float64) - float(kept.max())) / sampling.temperature
     return Candidates(token_ids, scores)
 
 

@@ -94,3 +94,56 @@ def test_a_strong_bias_forbids_a_token() -> None:
     best = int(logits.argmax())
     sampler = CoupledSampler(Sampling(seed=1, logit_bias={best: -100.0}, **PLAIN))
     assert all(sampler.choose(logits, range(position)) != best for position in range(2000))
+
+
+def distribution(logits: NDArray[np.float32], sampling: Sampling) -> NDArray[np.float64]:
+    candidates = shortlist(logits, sampling)
+    dense = np.zeros(len(logits))
+    dense[candidates.ids()] = candidates.probabilities()
+    return dense
+
+
+def test_draws_of_many_seeds_at_one_position_follow_the_distribution() -> None:
+    logits, draws = logits_of(3), 20_000
+    counts = np.zeros(SIZE)
+    for seed in range(draws):
+        counts[CoupledSampler(Sampling(seed=seed, **PLAIN)).choose(logits, [0, 0, 0])] += 1
+    expected = distribution(logits, Sampling(**PLAIN)) * draws
+    assert ((counts - expected) ** 2 / expected).sum() < 37.7  # 15 degrees of freedom: p < 0.001
+
+
+def test_draws_at_neighbouring_positions_are_independent() -> None:
+    logits, pairs = logits_of(4)[:8], np.zeros((8, 8))
+    sampler = CoupledSampler(Sampling(seed=6, **PLAIN))
+    for position in range(0, 40_000, 2):
+        pairs[sampler.choose(logits, range(position)), sampler.choose(logits, range(position + 1))] += 1
+    p = distribution(logits, sampler.sampling)
+    expected = np.outer(p, p) * pairs.sum()
+    assert ((pairs - expected) ** 2 / expected).sum() < 103.4  # 63 degrees of freedom: p < 0.001
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.6, 1.0])
+def test_a_similar_drafter_is_right_as_often_as_proven(spread: float) -> None:
+    """At least (1 - TV) / (1 + TV), the bound of Daliri, Musco and Suresh, and more than by drafting the likeliest."""
+    generator = np.random.default_rng(1)
+    sampler = CoupledSampler(Sampling(seed=2, **PLAIN))
+    coupled = argmax = 0
+    bounds = []
+    for position in range(4000):
+        target = generator.normal(0, 1.5, SIZE).astype(np.float32)
+        drafter = target + generator.normal(0, spread, SIZE).astype(np.float32)
+        token = sampler.choose(target, range(position))
+        coupled += sampler.propose(drafter, range(position)).token_id == token
+        argmax += int(drafter.argmax()) == token
+        p, q = distribution(target, sampler.sampling), distribution(drafter, sampler.sampling)
+        distance = np.abs(p - q).sum() / 2
+        bounds.append((1 - distance) / (1 + distance))
+    assert coupled > argmax
+    assert coupled / 4000 > np.mean(bounds) - 0.02
+
+
+def test_a_tie_goes_to_the_lowest_id_that_is_allowed() -> None:
+    greedy = CoupledSampler(Sampling(temperature=0.0))
+    row = np.array([1, 4, 4, 0], np.float32)
+    assert greedy.choose(row, []) == 1
+    assert greedy.choose(row, [], np.array([True, False, True, True])) == 2

@@ -41,3 +41,16 @@ def test_neighbouring_seeds_and_positions_are_unrelated(seed: int, position: int
 @given(seeds, positions)
 def test_uniform_numbers_are_inside_the_open_interval(seed: int, position: int) -> None:
     assert 0.0 < GumbelNoise(seed).uniform(position) < 1.0
+
+
+@given(seeds, positions, st.lists(st.integers(0, 200_000), min_size=1, max_size=8))
+def test_nothing_that_was_asked_before_makes_a_difference(seed: int, position: int, ids: list[int]) -> None:
+    used = GumbelNoise(seed)
+    used.at(position + 1, np.arange(5))
+    used.uniform(position)
+    fresh = GumbelNoise(seed).at(position, np.array(ids))
+    assert used.at(position, np.array(ids, np.int32)).tolist() == fresh.tolist()
+
+
+def test_seeds_are_taken_modulo_two_to_the_64th() -> None:
+    assert GumbelNoise(-1).uniform(0) == GumbelNoise(2**64 - 1).uniform(0)

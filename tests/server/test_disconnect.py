@@ -1,0 +1,142 @@
+"""Clients that leave, and more clients than there is room for."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.daemons import GREEDY, Daemon, eventually, running
+
+pytestmark = [pytest.mark.process, pytest.mark.real]
+
+FREE_LIMIT_S = 5.0
+ENDLESS = {"prompt": "Once upon a time", "max_tokens": 5000, "ignore_eos": True, **GREEDY}
+SHORT = {"prompt": "One, two, three, four,", "max_tokens": 3, **GREEDY}
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One request runs, one waits."""
+    flags = ("--demo", "--slots", "1", "--threads", "1")
+    with running(tmp_path_factory.mktemp("narrow"), *flags, environment={"HOMESPEC_MAX_QUEUE": "1"}) as daemon:
+        yield daemon
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(narrow: Daemon) -> Iterator[None]:
+    expected = narrow.complete("One, two, three, four,", 3)["choices"][0]["text"]
+    yield
+    eventually(narrow.is_idle, "no request is left", FREE_LIMIT_S)
+    assert narrow.complete("One, two, three, four,", 3)["choices"][0]["text"] == expected
+
+
+def in_the_engine(daemon: Daemon) -> bool:
+    return bool(daemon.status()["requests"])
+
+
+def raw_post(daemon: Daemon, body: dict[str, Any]) -> socket.socket:
+    """A POST over a bare socket."""
+    host, _, port = daemon.url.removeprefix("http://").partition(":")
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    content = json.dumps(body).encode()
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + content)
+    return connection
+
+
+def test_a_dropped_stream_frees_its_slot(narrow: Daemon) -> None:
+    with narrow.stream("/v1/completions", ENDLESS) as stream:
+        stream.first_text()
+        eventually(lambda: in_the_engine(narrow), "the request is seen")
+    eventually(narrow.is_idle, "the slot is free", FREE_LIMIT_S)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("leave", ["close", "reset", "half-close"])
+def test_every_way_to_leave_is_the_same(narrow: Daemon, leave: str, stream: bool) -> None:
+    with raw_post(narrow, {**ENDLESS, "stream": stream}) as connection:
+        eventually(lambda: in_the_engine(narrow), "the request runs")
+        if leave == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if leave == "half-close":
+            connection.shutdown(socket.SHUT_WR)
+        else:
+            connection.close()
+        eventually(narrow.is_idle, "the slot is free", FREE_LIMIT_S)
+
+
+def test_ten_interruptions_leave_no_orphan(narrow: Daemon) -> None:
+    for _ in range(10):
+        with narrow.stream("/v1/completions", ENDLESS) as stream:
+            stream.first_text()
+    assert len(narrow.status()["requests"]) <= 2
+
+
+def test_a_long_prompt_is_cancelled_between_its_chunks(narrow: Daemon) -> None:
+    with raw_post(narrow, {"prompt": [19556, 905] * 3500, "max_tokens": 1}):
+        eventually(lambda: in_the_engine(narrow), "the prompt is in the engine")
+        [request] = narrow.status()["requests"]
+        assert request["phase"] == "prefill"
+    computed = narrow.status()["counters"]["prompt_tokens"]
+    eventually(narrow.is_idle, "the slot is free", 20)
+    assert narrow.status()["counters"]["prompt_tokens"] < computed + 7000 / 2
+
+
+def test_a_request_that_waits_can_leave_too(narrow: Daemon) -> None:
+    with narrow.stream("/v1/completions", ENDLESS) as running_stream:
+        running_stream.first_text()
+        with raw_post(narrow, SHORT):
+            eventually(lambda: narrow.status()["queue"]["waiting"] == 1, "the second waits")
+        eventually(lambda: narrow.status()["queue"]["waiting"] == 0, "the second is gone", FREE_LIMIT_S)
+        assert narrow.status()["queue"]["running"] == 1
+
+
+def test_the_queue_is_bounded(narrow: Daemon) -> None:
+    with narrow.stream("/v1/completions", ENDLESS) as first, ThreadPoolExecutor(5) as pool:
+        first.first_text()
+        second = pool.submit(narrow.post, "/v1/completions", SHORT)
+        eventually(lambda: narrow.status()["queue"]["waiting"] == 1, "the second waits")
+        assert "homespec_requests_waiting 1.0" in narrow.metrics()
+
+        others = list(pool.map(lambda _: narrow.post("/v1/completions", SHORT), range(4)))
+        streamed = narrow.post("/v1/completions", {**SHORT, "stream": True})
+
+        for response in (*others, streamed):
+            assert response.status_code == 503
+            assert int(response.headers["retry-after"]) > 0
+            error = response.json()["error"]
+            assert error["code"] == "queue_full"
+            assert error["type"] == "server_error"
+            assert "1 slots" in error["message"]
+            assert "1 waiting" in error["message"]
+        assert narrow.health().status_code == 200
+        first.drop()
+        assert second.result().status_code == 200
+        assert second.result().json()["usage"]["completion_tokens"] == 3
+
+
+def test_the_queue_counts_the_choices_of_a_request(narrow: Daemon) -> None:
+    """All of them or none: half of a refused request must not stay behind."""
+    response = narrow.post("/v1/completions", {**SHORT, "n": 3})
+    assert response.status_code == 503
+    assert narrow.is_idle()
+    both = narrow.post("/v1/completions", {**SHORT, "n": 2})
+    assert [choice["index"] for choice in both.json()["choices"]] == [0, 1]
+
+
+def test_a_connection_without_a_request_disturbs_nobody(narrow: Daemon) -> None:
+    host, _, port = narrow.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as silent, socket.create_connection((host, int(port))) as half:
+        half.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        assert silent.fileno() >= 0
+        assert httpx.get(f"{narrow.url}/health").status_code == 200

@@ -1,0 +1,227 @@
+"""Layers of settings and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from homespec.config import Settings, load
+from homespec.errors import ConfigError, ExitCode
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty configuration folder and an environment without settings."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("HOMESPEC_CONFIG", *(f"HOMESPEC_{field.upper()}" for field in Settings.model_fields)):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def write_config(home: Path) -> Any:
+    """Writes the file that is read when none is named."""
+
+    def write(text: str) -> Path:
+        path = home / "config" / "homespec" / "config.toml"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def fault(flags: dict[str, Any], config_file: Path | None = None) -> str:
+    """The one line that `load` complains with."""
+    with pytest.raises(ConfigError) as caught:
+        load(flags, config_file)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert caught.value.exit_code is ExitCode.CONFIG
+    return message
+
+
+def test_each_layer_beats_the_one_below(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load({}).slots == Settings.model_fields["slots"].default
+    write_config("slots = 5\nctx = 1000\nport = 1001")
+    assert load({}).slots == 5
+    monkeypatch.setenv("HOMESPEC_SLOTS", "6")
+    monkeypatch.setenv("HOMESPEC_PORT", "1002")
+    assert load({}).slots == 6
+    merged = load({"slots": 7})
+    assert (merged.slots, merged.port, merged.ctx) == (7, 1002, 1000)
+
+
+def test_a_named_file_is_read_instead_of_the_usual_one(
+    write_config: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config("slots = 5")
+    named, by_flag = home / "named.toml", home / "flag.toml"
+    named.write_text("ctx = 512")
+    by_flag.write_text("ctx = 1024")
+    monkeypatch.setenv("HOMESPEC_CONFIG", str(named))
+    assert (load({}).slots, load({}).ctx) == (4, 512)
+    assert load({}, by_flag).ctx == 1024
+
+
+def test_one_load_does_not_leak_into_the_next(home: Path) -> None:
+    path = home / "named.toml"
+    path.write_text("slots = 5")
+    assert load({}, path).slots == 5
+    assert load({}).slots == 4
+
+
+def test_zero_and_false_are_values(write_config: Any) -> None:
+    write_config("max_draft_tokens = 8\nmmap = true\nport = 5000")
+    merged = load({"max_draft_tokens": 0, "port": 0, "mmap": False})
+    assert (merged.max_draft_tokens, merged.port, merged.mmap) == (0, 0, False)
+
+
+def test_the_case_of_a_variable_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("homespec_slots", "6")
+    assert load({}).slots == 6
+
+
+def test_lists_in_the_environment_have_commas(monkeypatch: pytest.MonkeyPatch, write_config: Any) -> None:
+    monkeypatch.setenv("HOMESPEC_ALLOWED_HOSTS", "box.lan, nas.lan,")
+    write_config("cors_origins = ['http://a', 'http://b']")
+    settings = load({})
+    assert settings.allowed_hosts == ("box.lan", "nas.lan")
+    assert settings.cors_origins == ("http://a", "http://b")
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragments"),
+    [
+        ({"slots": 0}, ["--slots = 0", "1"]),
+        ({"slots": 65}, ["--slots = 65", "64"]),
+        ({"port": 65536}, ["--port = 65536", "65535"]),
+        ({"ctx": "many"}, ["--ctx = 'many'", "integer", "'auto'"]),
+        ({"ctx": 1}, ["--ctx = 1", "256"]),
+        ({"threads": 0}, ["--threads = 0"]),
+        ({"gpu_layers": -2}, ["--gpu-layers = -2"]),
+        ({"max_draft_tokens": 17}, ["--max-draft-tokens = 17", "16"]),
+        ({"kv_type": "q3"}, ["--kv-type = 'q3'", "'q8_0'"]),
+        ({"log_level": "loud"}, ["--log-level = 'loud'", "'debug'"]),
+        ({"stall_timeout_s": 0}, ["--stall-timeout-s = 0", "greater than 0"]),
+        ({"max_body_bytes": 10}, ["--max-body-bytes = 10", "1024"]),
+    ],
+)
+def test_a_bad_flag_names_value_and_limit(flags: dict[str, Any], fragments: list[str]) -> None:
+    message = fault(flags)
+    for fragment in fragments:
+        assert fragment in message
+
+
+def test_where_a_bad_value_was_set_is_named(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_config("slots = 0")
+    assert f"slots in {path} = 0" in fault({})
+    assert "--slots = 99" in fault({"slots": 99})
+    path.write_text("")
+    monkeypatch.setenv("HOMESPEC_SLOTS", "x")
+    assert "HOMESPEC_SLOTS = 'x'" in fault({})
+
+
+def test_the_environment_is_named_when_it_beats_the_file(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_config("slots = 5")
+    monkeypatch.setenv("HOMESPEC_SLOTS", "x")
+    assert "HOMESPEC_SLOTS = 'x'" in fault({})
+
+
+@pytest.mark.parametrize(
+    ("text", "fragments"),
+    [
+        ("slotz = 4", ["'slotz'", "'slots'"]),
+        ("prot = 1", ["'prot'", "'port'"]),
+        ("zzzzzz = 1", ["'zzzzzz'", "docs/"]),
+        ("[server]\nport = 1", ["'server'"]),
+        ("api_key = 'abc'", ["HOMESPEC_API_KEY", "api_key_file"]),
+    ],
+)
+def test_unknown_keys(write_config: Any, text: str, fragments: list[str]) -> None:
+    path = write_config(text)
+    message = fault({})
+    for fragment in [str(path), *fragments]:
+        assert fragment in message
+
+
+@pytest.mark.parametrize("content", [b"slots == 4", b"\xff\xfe", b"slots = 4\nslots = 5"])
+def test_a_broken_file(write_config: Any, content: bytes) -> None:
+    path = write_config("")
+    path.write_bytes(content)
+    message = fault({})
+    assert str(path) in message
+    assert "not valid TOML" in message
+
+
+def test_a_file_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cannot be read" in fault({}, home)
+    assert str(home / "nope.toml") in fault({}, home / "nope.toml")
+    monkeypatch.setenv("HOMESPEC_CONFIG", str(home / "nope.toml"))
+    assert "HOMESPEC_CONFIG" in fault({})
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("HOMESPEC_SLOTZ", "HOMESPEC_SLOTS"), ("HOMESPEC_API_KEYS", "HOMESPEC_API_KEY")]
+)
+def test_unknown_variables(monkeypatch: pytest.MonkeyPatch, name: str, nearest: str) -> None:
+    monkeypatch.setenv(name, "1")
+    message = fault({})
+    assert name in message
+    assert f"'{nearest}'" in message
+
+
+@pytest.mark.parametrize("host", [None, "127.0.0.1", "::1", "localhost"])
+def test_loopback_needs_no_key(host: str | None) -> None:
+    assert load({"host": host} if host else {}).api_keys() == frozenset()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.lan", ""])
+def test_other_addresses_need_a_key_or_a_word(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = fault({"host": host})
+    for fragment in (repr(host), "HOMESPEC_API_KEY", "api_key_file", "--insecure"):
+        assert fragment in message
+    assert load({"host": host, "insecure": True}).insecure
+    monkeypatch.setenv("HOMESPEC_API_KEY", "abc")
+    assert load({"host": host}).api_keys() == {"abc"}
+
+
+def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOMESPEC_API_KEY", "")
+    assert load({}).api_keys() == frozenset()
+    assert "no API key" in fault({"host": "0.0.0.0"})
+
+
+def test_keys_of_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = home / "keys"
+    path.write_text("# family\none\n\n  two  \n#three\n")
+    monkeypatch.setenv("HOMESPEC_API_KEY", "four")
+    assert load({"api_key_file": path}).api_keys() == {"one", "two", "four"}
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
+def test_a_key_file_without_a_key_does_not_open_the_door(home: Path, text: str) -> None:
+    path = home / "keys"
+    path.write_text(text)
+    message = fault({"api_key_file": path})
+    assert str(path) in message
+    assert "no key" in message
+
+
+def test_a_key_file_that_is_not_there(home: Path) -> None:
+    message = fault({"api_key_file": home / "nope"})
+    assert str(home / "nope") in message
+    assert "No such file" in message
+
+
+def test_a_key_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOMESPEC_API_KEY", "sk-secret")
+    assert "sk-secret" not in repr(load({}))
+    assert "sk-secret" not in fault({"slots": 0})
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load({}).slots = 5  # type: ignore[misc]

@@ -1,0 +1,359 @@
+"""Bodies in, objects out: every JSON value becomes a request or a refusal, and every answer has OpenAI's shape."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from homespec.errors import ErrorInfo, RequestError
+from homespec.frames import ChatPrompt, Delta, Finished, Generate, TextPrompt, TokenPrompt, decode_from_engine, encode
+from homespec.status import DraftState, SpeculationReport, Timings
+from homespec.wire import (
+    DEFAULT_COMPLETION_TOKENS,
+    MAX_INT,
+    MAX_STOPS,
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    DrafterRequest,
+    Shape,
+    TokenizeRequest,
+    error_body,
+    field_path,
+    request_id,
+)
+
+HI = [{"role": "user", "content": "Hi"}]
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def bodies(model: type[pydantic.BaseModel], **likely: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Any JSON, but mostly objects that have what is `likely` and something odd in a few of the request's fields."""
+    names = st.sampled_from([field.alias or name for name, field in model.model_fields.items()])
+    odd = st.dictionaries(names, JSON, max_size=2)
+    return JSON | odd | st.builds(lambda base, rest: rest | base, st.fixed_dictionaries(likely), odd)
+
+
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["system", "developer", "user", "assistant", "tool", "function"]) | JSON},
+        optional={
+            "content": JSON
+            | st.text()
+            | st.lists(st.fixed_dictionaries({"type": st.just("text") | JSON}, optional={"text": st.text() | JSON})),
+            "tool_calls": JSON,
+            "x": st.integers(),
+        },
+    ),
+    max_size=3,
+)
+PROMPTS = st.text() | st.lists(st.integers(), max_size=4) | st.lists(st.text() | st.lists(st.integers()), max_size=2)
+
+
+def chat(**fields: Any) -> Any:
+    [frame] = ChatRequest.model_validate({"messages": HI, **fields}).frames("id", partition="")
+    return frame
+
+
+def completion(**fields: Any) -> Any:
+    [frame] = CompletionRequest.model_validate(fields).frames("id", partition="")
+    return frame
+
+
+class TestAnyBody:
+    """Nothing but a validation error or a refusal comes out: the server knows an answer to those two."""
+
+    @given(bodies(ChatRequest, messages=MESSAGES))
+    def test_chat(self, body: Any) -> None:
+        self.check(ChatRequest, body)
+
+    @given(bodies(CompletionRequest, prompt=PROMPTS))
+    @example({"prompt": [10**30]})
+    @example({"prompt": [True]})
+    @example({"prompt": [[1], "a"]})
+    @example({"prompt": [None]})
+    def test_completion(self, body: Any) -> None:
+        self.check(CompletionRequest, body)
+
+    @given(bodies(DrafterRequest))
+    def test_drafter(self, body: Any) -> None:
+        self.parse(DrafterRequest, body)
+
+    @given(bodies(TokenizeRequest))
+    def test_tokenize(self, body: Any) -> None:
+        self.parse(TokenizeRequest, body)
+
+    @given(bodies(DetokenizeRequest))
+    def test_detokenize(self, body: Any) -> None:
+        self.parse(DetokenizeRequest, body)
+
+    def parse(self, model: type[pydantic.BaseModel], body: Any) -> Any:
+        try:
+            return model.model_validate(body)
+        except pydantic.ValidationError:
+            return None
+
+    def check(self, model: type[ChatRequest | CompletionRequest], body: Any) -> None:
+        request = self.parse(model, body)
+        if request is None:
+            return
+        frames = self.frames(request)
+        if isinstance(frames, ErrorInfo):
+            assert 400 <= frames.status < 500
+            assert frames.param
+            return
+        assert len({frame.request_id for frame in frames}) == request.n
+        for frame in frames:
+            if self.fits(frame):
+                assert msgspec.msgpack.decode(msgspec.msgpack.encode(frame), type=type(frame)) == frame
+
+    def frames(self, request: Any) -> list[Generate] | ErrorInfo:
+        try:
+            return list(request.frames("id", partition=""))
+        except RequestError as refusal:
+            return refusal.info
+
+    def fits(self, frame: Any) -> bool:
+        """Integers inside messages and prompts may be too large; the supervisor refuses those."""
+        try:
+            encode(frame)
+        except OverflowError:
+            return False
+        return True
+
+
+class TestFields:
+    def test_defaults(self) -> None:
+        frame = chat()
+        assert frame.max_tokens is None
+        assert (frame.sampling.temperature, frame.sampling.top_k, frame.sampling.top_p) == (0.8, 40, 0.95)
+        assert frame.speculation.mode == "auto"
+        assert not frame.stream
+        assert completion(prompt="a").max_tokens == DEFAULT_COMPLETION_TOKENS
+
+    @pytest.mark.parametrize("model", [ChatRequest, CompletionRequest])
+    def test_null_is_absent(self, model: type[ChatRequest | CompletionRequest]) -> None:
+        nulls: dict[str, Any] = dict.fromkeys(model.model_fields)
+        given_nulls = model.model_validate(nulls | {"messages": HI, "seed": 1}).frames("id", partition="")
+        assert given_nulls == model.model_validate({"messages": HI, "seed": 1}).frames("id", partition="")
+
+    def test_a_seed_is_drawn_when_none_is_given(self) -> None:
+        assert chat().sampling.seed != chat().sampling.seed
+
+    @pytest.mark.parametrize("seed", [0, -1, 2**64, -(10**100)])
+    def test_any_seed_crosses(self, seed: int) -> None:
+        frame = chat(seed=seed)
+        assert 0 <= frame.sampling.seed <= MAX_INT
+        assert frame == chat(seed=seed)
+
+    @pytest.mark.parametrize(
+        ("fields", "limit"),
+        [
+            ({}, None),
+            ({"max_tokens": -1}, None),
+            ({"max_tokens": 7}, 7),
+            ({"max_completion_tokens": 5}, 5),
+            ({"max_completion_tokens": 5, "max_tokens": 3}, 3),
+            ({"max_completion_tokens": 3, "max_tokens": 5}, 3),
+            ({"max_completion_tokens": -1, "max_tokens": 5}, 5),
+            ({"max_tokens": MAX_INT}, MAX_INT),
+        ],
+    )
+    def test_token_limits(self, fields: dict[str, int], limit: int | None) -> None:
+        assert chat(**fields).max_tokens == limit
+
+    @pytest.mark.parametrize("fields", [{"max_tokens": MAX_INT + 1}, {"top_k": 10**30}, {"repeat_last_n": 10**30}])
+    def test_what_does_not_cross_is_refused(self, fields: dict[str, int]) -> None:
+        with pytest.raises(pydantic.ValidationError):
+            chat(**fields)
+
+    @pytest.mark.parametrize(
+        ("stop", "expected"),
+        [
+            (None, ()),
+            ("a", ("a",)),
+            ("", ()),
+            ([], ()),
+            (["a", "", "b"], ("a", "b")),
+            (["x"] * MAX_STOPS, ("x",) * MAX_STOPS),
+        ],
+    )
+    def test_stops(self, stop: Any, expected: tuple[str, ...]) -> None:
+        assert chat(stop=stop).stop == expected
+
+    def test_each_choice_has_a_seed_of_its_own(self) -> None:
+        frames = ChatRequest.model_validate({"messages": HI, "n": 3, "seed": MAX_INT}).frames("id", partition="p")
+        assert [frame.sampling.seed for frame in frames] == [MAX_INT, 0, 1]
+        assert [frame.request_id for frame in frames] == ["id", "id-1", "id-2"]
+        assert {frame.partition for frame in frames} == {"p"}
+
+    def test_logit_bias(self) -> None:
+        assert chat(logit_bias={"5": 1, "-3": 0.5}).sampling.logit_bias == {5: 1.0, -3: 0.5}
+
+    @pytest.mark.parametrize(
+        ("prompt", "expected"),
+        [
+            ("a", TextPrompt("a")),
+            (["a"], TextPrompt("a")),
+            ([1, 2], TokenPrompt([1, 2])),
+            ([[1, 2]], TokenPrompt([1, 2])),
+            ([], TokenPrompt([])),
+            (None, TextPrompt("")),
+        ],
+    )
+    def test_prompts(self, prompt: Any, expected: Any) -> None:
+        assert completion(prompt=prompt).prompt == expected
+
+
+class TestMessages:
+    def plain(self, *messages: Any) -> list[dict[str, Any]]:
+        prompt = ChatRequest.model_validate({"messages": list(messages)}).frames("id", partition="")[0].prompt
+        assert isinstance(prompt, ChatPrompt)
+        return prompt.messages
+
+    @pytest.mark.parametrize(
+        ("content", "text"),
+        [
+            ("a", "a"),
+            ("", ""),
+            ([], ""),
+            ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab"),
+            ([{"type": "input_text", "text": "a"}, {"type": "output_text", "text": "b"}], "ab"),
+            ([{"type": "refusal", "refusal": "no"}], "no"),
+        ],
+    )
+    @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function"])
+    def test_content(self, role: str, content: Any, text: str) -> None:
+        assert self.plain({"role": role, "content": content}) == [{"role": role, "content": text}]
+
+    @pytest.mark.parametrize("turn", [{"role": "assistant"}, {"role": "assistant", "content": None}])
+    def test_an_assistant_may_say_nothing(self, turn: dict[str, Any]) -> None:
+        assert self.plain(turn) == [{"role": "assistant", "content": ""}]
+
+    def test_what_else_is_in_a_message_stays(self) -> None:
+        turn = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}], "name": None, "refusal": None}
+        assert self.plain(turn) == [{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}]
+
+    def test_developers_are_the_system(self) -> None:
+        assert self.plain({"role": "developer", "content": "a"}) == [{"role": "system", "content": "a"}]
+
+    @pytest.mark.parametrize(
+        ("content", "param"),
+        [
+            (None, "messages[0].content"),
+            (5, "messages[0].content"),
+            ({"type": "text", "text": "a"}, "messages[0].content"),
+            ([{"type": "text", "text": "a"}, {"type": "image_url"}], "messages[0].content[1]"),
+            ([{"type": "text"}], "messages[0].content[0]"),
+            ([{"type": "text", "text": None}], "messages[0].content[0]"),
+            ([{"type": ["text"]}], "messages[0].content[0]"),
+            ([None], "messages[0].content[0]"),
+            (["a"], "messages[0].content[0]"),
+        ],
+    )
+    def test_what_cannot_be_read_is_named(self, content: Any, param: str) -> None:
+        with pytest.raises(RequestError) as caught:
+            self.plain({"role": "user", "content": content})
+        assert caught.value.info.param == param
+        assert caught.value.info.status == 400
+
+
+def finished(text: str = "", reason: str = "stop") -> Finished:
+    return Finished(
+        request_id="id",
+        text=text,
+        finish_reason=reason,
+        num_prompt_tokens=7,
+        num_cached_tokens=3,
+        num_output_tokens=2,
+        timings=Timings(4, 1.0, 4.0, 2, 10.0, 100.0, 3, 1, 1),
+        speculation=SpeculationReport(DraftState.READY, "ready", {"ngram": 1}, 1, 1, 1, 2.0, [1.0], "strict"),
+    )
+
+
+class TestShape:
+    def test_whole_chat(self) -> None:
+        body = Shape("chat", "m").whole([finished("hello")], with_logprobs=False)
+        assert body["object"] == "chat.completion"
+        assert body["model"] == "m"
+        [choice] = body["choices"]
+        assert choice["index"] == 0
+        assert choice["message"] == {"role": "assistant", "content": "hello", "refusal": None}
+        assert choice["finish_reason"] == "stop"
+        assert body["usage"] == {
+            "prompt_tokens": 7,
+            "completion_tokens": 2,
+            "total_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 3},
+        }
+        assert body["timings"]["draft_n_accepted"] == 1
+        assert body["speculative"]["drafters"] == {"ngram": 1}
+        json.dumps(body)
+
+    def test_whole_completion(self) -> None:
+        body = Shape("completion", "m").whole([finished("a"), finished("b", "length")], with_logprobs=False)
+        assert body["object"] == "text_completion"
+        assert [choice["text"] for choice in body["choices"]] == ["a", "b"]
+        assert [choice["index"] for choice in body["choices"]] == [0, 1]
+        assert [choice["finish_reason"] for choice in body["choices"]] == ["stop", "length"]
+        # The prompt is counted once, the answers all.
+        assert body["usage"]["prompt_tokens"] == 7
+        assert body["usage"]["completion_tokens"] == 4
+
+    @pytest.mark.parametrize(("kind", "name"), [("chat", "chat.completion.chunk"), ("completion", "text_completion")])
+    def test_chunks(self, kind: Any, name: str) -> None:
+        shape = Shape(kind, "m")
+        chunks = [shape.chunk(0, Delta("id", "a", 1)), shape.last_chunk(0, finished()), shape.usage_chunk([finished()])]
+        assert {chunk["object"] for chunk in chunks} == {name}
+        assert {chunk["id"] for chunk in chunks} == {shape.id}
+        first, last, usage = chunks
+        assert first["choices"][0]["finish_reason"] is None
+        assert last["choices"][0]["finish_reason"] == "stop"
+        assert "usage" not in first
+        assert "usage" not in last
+        assert last["timings"]["predicted_n"] == 2
+        assert usage["choices"] == []
+        assert usage["usage"]["total_tokens"] == 9
+
+    def test_only_chats_begin_with_a_role(self) -> None:
+        first = Shape("chat", "m").first_chunk(0)
+        assert first is not None
+        assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+        assert Shape("completion", "m").first_chunk(0) is None
+
+    def test_ids_are_new(self) -> None:
+        assert len({request_id("x") for _ in range(100)}) == 100
+
+
+def test_frames_survive_the_crossing() -> None:
+    assert decode_from_engine(encode(finished("hello"))[4:]) == finished("hello")
+
+
+def test_error_body() -> None:
+    info = ErrorInfo("no", 400, param="n", code="c", retry_after_s=5)
+    assert error_body(info) == {"error": {"message": "no", "type": "invalid_request_error", "param": "n", "code": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "path"),
+    [
+        ((), ""),
+        (("n",), "n"),
+        (("messages", 0, "content"), "messages[0].content"),
+        (("messages", 0, "content", 1), "messages[0].content[1]"),
+        ((0, "a"), "[0].a"),
+    ],
+)
+def test_field_path(parts: tuple[Any, ...], path: str) -> None:
+    assert field_path(parts) == path
