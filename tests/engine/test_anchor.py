@@ -18,7 +18,7 @@ from tests.kits.prompts import PROMPTS
 pytestmark = pytest.mark.real
 
 MAX_TOKENS = 128
-GROUP = 8
+GROUP = 4
 GROUPS = range(len(PROMPTS) // GROUP)
 
 
@@ -90,13 +90,13 @@ def test_prompt_lookup_leaves_greedy_answers_alone(self_drafting: Anchor, group:
 
 
 def test_a_drafter_that_is_the_target_itself_leaves_greedy_answers_alone(self_drafting: Anchor) -> None:
-    answers = self_drafting.check(PROMPTS[:GROUP], "draft")
+    answers = self_drafting.check(PROMPTS[:8], "draft")
     drafted = sum(answer.speculation.drafted for answer in answers)
     assert sum(answer.speculation.accepted for answer in answers) >= 0.98 * drafted > 0
 
 
 def test_a_drafter_without_any_idea_leaves_greedy_answers_alone(random_drafting: Anchor) -> None:
-    answers = random_drafting.check(PROMPTS[:GROUP], "draft", max_tokens=MAX_TOKENS // 4)
+    answers = random_drafting.check(PROMPTS[:8], "draft", max_tokens=MAX_TOKENS // 4)
     drafted = sum(answer.speculation.drafted for answer in answers)
     assert sum(answer.speculation.accepted for answer in answers) <= 0.02 * drafted
 
@@ -111,9 +111,7 @@ def test_seeded_answers_stay_the_same_under_a_drafter_without_any_idea(random_dr
     random_drafting.check(PROMPTS[3:6], "draft", max_tokens=MAX_TOKENS // 4, temperature=0.8)
 
 
-def test_four_drafting_streams_part_from_plain_ones_at_near_ties_only(self_drafting: Anchor) -> None:
-    """A rejected row leaves a hole in the shared KV cache, and a neighbour's next token may land in it. Attention then
-    sums in another order, which moves the last bits; a wrong row or a lost token would move far more."""
+def test_four_drafting_streams_answer_as_each_does_alone(self_drafting: Anchor) -> None:
     prompts = PROMPTS[:4]
     expected = self_drafting.plain(prompts, MAX_TOKENS, 0.0)
     driver = self_drafting.driver
@@ -124,6 +122,13 @@ def test_four_drafting_streams_part_from_plain_ones_at_near_ties_only(self_draft
             for index, (prompt, mode) in enumerate(zip(prompts, ("ngram", "draft", "ngram", "draft"), strict=True))
         )
     )
-    for divergence in divergences(prompts, expected, answers):
+    parted = divergences(prompts, expected, answers)
+    for divergence in parted:
+        # A wrong row or a lost token would part the answers at clear choices too.
         prompt_ids = expected[prompts.index(divergence.prompt)].sequence.token_ids[: -len(divergence.expected)]
         assert margin(driver, prompt_ids, divergence) < 1.0, str(divergence)
+    if parted:
+        pytest.xfail(
+            "a rejected row leaves a hole in the shared KV cache; a neighbour's next token that lands in it, below its "
+            f"own earlier ones, is summed in another order: {len(parted)} of 4 answers part at near-ties"
+        )

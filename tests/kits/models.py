@@ -47,6 +47,10 @@ class Models:
         return read_vocabulary(self.demo)
 
     @cached_property
+    def byte_vocabulary(self) -> Vocabulary:
+        return byte_vocabulary()
+
+    @cached_property
     def random_drafter(self) -> Path:
         """Pairs with the demo model and is never right."""
         return self.write("random-drafter", random_llama(self.demo_vocabulary, seed=3, shape=_DEMO_SHAPE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,25 +64,29 @@ class ModelDrafter:
         if len(token_ids) >= self._context.n_ctx:
             return
         pending = self._rewind(slot_id, token_ids)
-        if pending:
+        if self._knows(pending):
             self._feed(slot_id, pending)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Draft]:
         drafts: dict[int, Draft] = {}
         runs: list[_Run] = []
         room = self._batch.capacity
+        asking = {request.slot_id for request in requests}
         for request in requests:
             if len(request.token_ids) + request.max_tokens > self._context.n_ctx:
                 drafts[request.slot_id] = Draft([], "over the drafter's context")
                 continue
             pending = self._rewind(request.slot_id, request.token_ids)
+            if not self._knows(pending):
+                drafts[request.slot_id] = Draft([], "a token that the drafter does not know")
+                continue
             if len(pending) > min(self._chunk, room):
-                self._feed(request.slot_id, pending)
+                self._feed(request.slot_id, pending, asking)
                 drafts[request.slot_id] = Draft([], "catching up")
                 continue
             room -= len(pending)
             runs.append(_Run(request, pending, list(request.token_ids)))
-        self._run(runs)
+        self._run(runs, asking)
         drafts.update({run.request.slot_id: Draft(run.draft, "" if run.draft else "no room") for run in runs})
         return [drafts[request.slot_id] for request in requests]
 
@@ -95,10 +99,10 @@ class ModelDrafter:
         self._context.close()
         self._context.model.close()
 
-    def _run(self, runs: list[_Run]) -> None:
+    def _run(self, runs: list[_Run], asking: set[int]) -> None:
         active = runs
         while active:
-            rows = self._decode([(run.request.slot_id, run.pending, 1) for run in active])
+            rows = self._decode([(run.request.slot_id, run.pending, 1) for run in active], asking)
             if rows is None:
                 return
             logits = self._context.logits()
@@ -128,12 +132,16 @@ class ModelDrafter:
             del held[keep:]
         return token_ids[keep:]
 
-    def _feed(self, slot_id: int, pending: list[int]) -> None:
-        """Decode one chunk without logits."""
-        self._decode([(slot_id, pending[: self._chunk], 0)])
+    def _knows(self, token_ids: list[int]) -> bool:
+        """Padding ids that only the target has are no tokens of the drafter."""
+        return max(token_ids, default=0) < self._context.model.vocab.n_vocab
 
-    def _decode(self, rows: list[tuple[int, list[int], int]]) -> list[int] | None:
-        """Decode (slot, tokens, outputs) rows in one call; None when there is no room even without idle slots."""
+    def _feed(self, slot_id: int, pending: list[int], in_use: Set[int] = frozenset()) -> None:
+        """Decode one chunk without logits."""
+        self._decode([(slot_id, pending[: self._chunk], 0)], in_use)
+
+    def _decode(self, rows: list[tuple[int, list[int], int]], in_use: Set[int]) -> list[int] | None:
+        """Decode (slot, tokens, outputs) rows in one call; None when there is no room even without slots not in use."""
         self._batch.clear()
         first_rows = [
             self._batch.add(tokens, len(self._held[slot_id]), slot_id, outputs) for slot_id, tokens, outputs in rows
@@ -141,12 +149,12 @@ class ModelDrafter:
         try:
             self._context.decode(self._batch)
         except KvCacheFull:
-            idle = [slot_id for slot_id in self._held if slot_id not in {row[0] for row in rows}]
+            idle = self._held.keys() - {row[0] for row in rows} - in_use
             if not idle:
                 return None
             for slot_id in idle:
                 self.close(slot_id)
-            return self._decode(rows)
+            return self._decode(rows, in_use)
         for slot_id, tokens, _ in rows:
             self._held[slot_id].extend(tokens)
         return first_rows

@@ -130,7 +130,7 @@ class GgufHeader:
 
 @contextmanager
 def open_header(path: Path) -> Iterator[GgufHeader]:
-    """Open the header of `path`; raises ModelNotFound, or ModelCorrupt with ggml's own reason when it does not parse."""
+    """Open the header of a file. Raises ModelNotFound, or ModelCorrupt with ggml's reason when it does not parse."""
     try:
         path.open("rb").close()
     except OSError as error:

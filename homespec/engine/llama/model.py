@@ -20,7 +20,8 @@ Progress = Callable[[float], None]
 class Model:
     """Weights in memory. Free every context made from it before `close`.
 
-    Raises ModelCorrupt when the file is broken, ModelUnsupported when llama.cpp cannot run it.
+    Raises ModelNotFound when the file cannot be read, ModelCorrupt when it is broken, ModelUnsupported when llama.cpp
+    cannot run it.
     """
 
     def __init__(

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from homespec.engine.llama.library import EXTENSIONS, Library, Symbol, bind, library
+from homespec.engine.llama.log import failure_in, memory_of
+from homespec.errors import MissingSymbol
+from homespec.units import MIB
+
+pytestmark = pytest.mark.real
+
+
+def test_every_function_of_the_extension_header_is_found() -> None:
+    assert library().missing == ()
+    for name in EXTENSIONS:
+        function = library().extension(name)
+        assert function.argtypes is not None  # type: ignore[attr-defined]
+
+
+def test_the_library_is_started_once() -> None:
+    assert library() is library()
+
+
+def test_a_missing_function_is_told_with_the_names_that_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Symbol("llama_gone", "_Z10llama_gonev", "?llama_gone@@YAXXZ", (), None)
+    monkeypatch.setitem(EXTENSIONS, "llama_gone", gone)
+    native = Library()
+    assert native.missing == ("llama_gone",)
+    with pytest.raises(MissingSymbol, match=r"llama_gone, _Z10llama_gonev, \?llama_gone@@YAXXZ"):
+        native.extension("llama_gone")
+
+
+def test_names_are_tried_in_order_and_the_types_are_set() -> None:
+    libc = ctypes.CDLL(None)
+    found = bind(libc, Symbol("no_such_function", "strlen", None, (ctypes.c_char_p,), ctypes.c_size_t))
+    assert found is not None
+    assert found(b"four") == 4
+    assert bind(libc, Symbol("no_such_function", "neither_this", None, (), None)) is None
+
+
+def test_the_reason_of_a_failure_is_found_among_lines_of_information() -> None:
+    lines = [
+        "print_info: rope_finetuned        = unknown",
+        "llama_model_load: error loading model: check_tensor_dims: tensor 'blk.0.attn_q.weight' not found",
+        "llama_model_load_from_file_impl: failed to load model",
+    ]
+    assert failure_in(lines) == "error loading model: check_tensor_dims: tensor 'blk.0.attn_q.weight' not found"
+    assert failure_in(["gguf_init: invalid magic characters: 'vers'"]) == "invalid magic characters: 'vers'"
+    assert failure_in(["load: all is well"]) is None
+
+
+def test_buffer_sizes_are_summed_over_devices_and_kinds() -> None:
+    memory = memory_of(
+        [
+            "load_tensors:   CPU_Mapped model buffer size =    93.80 MiB",
+            "load_tensors:        CUDA0 model buffer size =     6.20 MiB",
+            "llama_kv_cache:        CPU KV buffer size =    22.50 MiB",
+            "llama_memory_recurrent: CPU RS buffer size =     1.50 MiB",
+            "llama_context:        CPU  output buffer size =     0.50 MiB",
+            "sched_reserve:        CPU compute buffer size =    10.00 MiB",
+            "something else = 5.00 MiB",
+        ]
+    )
+    assert memory.weights_bytes == 100 * MIB
+    assert memory.kv_bytes == 24 * MIB
+    assert memory.compute_bytes == int(10.5 * MIB)
+    assert memory.total_bytes == memory.weights_bytes + memory.kv_bytes + memory.compute_bytes

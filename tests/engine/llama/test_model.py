@@ -1,0 +1,147 @@
+"""Files that cannot be served say why, by kind: not there, corrupt, unsupported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from homespec.engine.llama.gguf import open_header
+from homespec.engine.llama.model import Model
+from homespec.errors import ModelCorrupt, ModelNotFound, ModelUnsupported
+from tests.kits.gguf_kit import EOS, byte_vocabulary, lfs_pointer, random_llama, truncated, web_page
+from tests.kits.models import Models
+
+pytestmark = pytest.mark.real
+
+
+def test_the_demo_model_is_what_it_is_known_to_be(models: Models) -> None:
+    fractions: list[float] = []
+    model = Model(models.demo, progress=fractions.append)
+    try:
+        assert (model.architecture, model.n_layer, model.n_embd, model.n_ctx_train) == ("llama", 30, 576, 8192)
+        assert model.vocab.n_vocab == 49152
+        assert (model.vocab.bos, model.vocab.eos) == (1, 2)
+        assert not model.vocab.adds_bos
+        assert {0, 2} <= model.vocab.end_tokens <= set(range(17))
+        assert model.can_roll_back
+        assert not model.has_encoder
+        assert model.n_swa == 0
+        assert model.memory.weights_bytes > 90_000_000
+        assert model.chat_template is not None
+        assert fractions == sorted(fractions)
+        assert fractions[-1] == 1.0
+    finally:
+        model.close()
+
+
+def test_the_header_of_the_demo_model_is_what_the_reference_reader_says(models: Models) -> None:
+    vocabulary = models.demo_vocabulary
+    with open_header(models.demo) as header:
+        assert tuple(header.get("tokenizer.ggml.tokens") or ()) == vocabulary.texts  # type: ignore[arg-type]
+        assert tuple(header.get("tokenizer.ggml.token_type") or ()) == vocabulary.types  # type: ignore[arg-type]
+        assert tuple(header.get("tokenizer.ggml.merges") or ()) == vocabulary.merges  # type: ignore[arg-type]
+        assert header.get("tokenizer.chat_template") == vocabulary.template
+        assert header.get("tokenizer.ggml.add_bos_token") is False
+        assert header.get("llama.rope.freq_base") == 100_000
+        assert len(list(header.tensors())) == 272
+        header.check_complete()
+
+
+@pytest.mark.parametrize("missing_bytes", [1, 98_362_432 - 50_000_000])
+def test_a_download_cut_short_is_corrupt_and_both_sizes_are_told(
+    models: Models, tmp_path: Path, missing_bytes: int
+) -> None:
+    size = models.demo.stat().st_size - missing_bytes
+    path = truncated(models.demo, tmp_path / "cut.gguf", size)
+    with pytest.raises(ModelCorrupt, match=rf"cut short: .* ends at byte 98362432, the file has {size}\b") as caught:
+        Model(path)
+    assert str(path) in str(caught.value)
+    assert "download it again" in str(caught.value)
+
+
+Break = Callable[[Models, Path], Path]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda models, path: truncated(models.demo, path, 1_000_000), "failed to read key-value pairs"),
+        (lambda models, path: truncated(models.demo, path, 0), "failed to read magic"),
+        (lambda models, path: lfs_pointer(path), "invalid magic characters"),
+        (lambda models, path: web_page(path), "invalid magic characters"),
+    ],
+    ids=["inside the header", "empty", "LFS pointer", "web page"],
+)
+def test_what_is_not_a_whole_header_is_corrupt(models: Models, tmp_path: Path, damage: Break, reason: str) -> None:
+    with pytest.raises(ModelCorrupt, match=reason):
+        Model(damage(models, tmp_path / "broken.gguf"))
+
+
+def test_a_missing_file_and_a_directory_are_not_called_corrupt(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match="No such file"):
+        Model(tmp_path / "gone.gguf")
+    with pytest.raises(ModelNotFound, match="Is a directory"):
+        Model(tmp_path)
+
+
+def test_a_whole_file_of_an_unknown_architecture_is_unsupported(tmp_path: Path) -> None:
+    unknown = replace(random_llama(byte_vocabulary(), 1), architecture="quux").write(tmp_path / "quux.gguf")
+    with pytest.raises(ModelUnsupported, match="unknown model architecture: 'quux'"):
+        Model(unknown)
+
+
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
+    whole = random_llama(byte_vocabulary(), 1)
+    tensors = {name: tensor for name, tensor in whole.tensors.items() if name != "blk.1.attn_q.weight"}
+    path = replace(whole, tensors=tensors).write(tmp_path / "missing.gguf")
+    with pytest.raises(ModelUnsupported, match=r"blk\.1\.attn_q\.weight"):
+        Model(path)
+
+
+@pytest.mark.parametrize(
+    "name", [b"with space", b"quo'te\"", b"new\nline", "emoji 😀".encode(), b"invalid \xff utf-8", b"$HOME;rm"]
+)
+def test_a_path_may_hold_any_bytes(models: Models, tmp_path: Path, name: bytes) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+    path = folder / "model.gguf"
+    path.write_bytes(models.letters.read_bytes())
+    Model(path).close()
+    path.write_bytes(path.read_bytes()[:-5000])
+    with pytest.raises(ModelCorrupt, match="cut short"):
+        Model(path)
+
+
+def test_every_text_becomes_tokens_and_comes_back(models: Models) -> None:
+    model = Model(models.demo)
+    try:
+        vocab = model.vocab
+        for text in ("", "plain", "é—“”", "日本語 😀🏴󠁧󠁢󠁥󠁮󠁧󠁿", "a\0b", "line\r\n\tend ", "\ud800 lone surrogate"):
+            for special in (False, True):
+                token_ids = vocab.tokenize(text, add_special=False, parse_special=special)
+                assert vocab.detokenize(token_ids) == text.encode(errors="replace").decode()
+        assert vocab.tokenize("<|im_end|>", add_special=False, parse_special=True) == [2]
+        assert 2 not in vocab.tokenize("<|im_end|>", add_special=False, parse_special=False)
+        assert vocab.piece(2) == b""
+        assert vocab.detokenize([2]) == "<|im_end|>"
+        long = "word " * 20_000
+        assert vocab.detokenize(vocab.tokenize(long, add_special=False, parse_special=False)) == long
+    finally:
+        model.close()
+
+
+def test_bytes_are_their_own_tokens_in_a_byte_vocabulary(models: Models) -> None:
+    model = Model(models.random)
+    try:
+        text = "é😀\n"
+        token_ids = model.vocab.tokenize(text, add_special=True, parse_special=False)
+        assert token_ids == list(text.encode())
+        assert b"".join(model.vocab.piece(token) for token in token_ids) == text.encode()
+        assert model.vocab.is_end(EOS)
+        assert not model.vocab.is_end(0)
+    finally:
+        model.close()
