@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 
+STRICT, DISTRIBUTION = "strict", "distribution"
+
 SHORT_PREFIX, LONG_PREFIX = 24, 640
 """Attention over f16 keys changes its path for one row from 512 cells on: a short prefix alone would not show it."""
 ROWS = 9
@@ -38,7 +40,7 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        return "strict" if self.strict else "distribution"
+        return STRICT if self.strict else DISTRIBUTION
 
 
 Measurement = Generator[None, None, Verdict]
@@ -51,6 +53,8 @@ class Exactness:
     verdict: Verdict
     pad_single: bool = False
     """Single rows are decoded with a second one beside."""
+    required: bool = False
+    """`strict` was asked for: what could spoil it is not done, even where it costs time."""
     measure: Measurement | None = None
     """A measurement that is not over: steps to take while there is nothing else to do."""
 

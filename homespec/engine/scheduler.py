@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from homespec.engine.drafters.roster import Roster
-from homespec.engine.exactness import Exactness, Measurement, Verdict, unchecked
+from homespec.engine.exactness import DISTRIBUTION, Exactness, Measurement, Verdict, unchecked
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.report import speculation_report, speculation_status
@@ -57,7 +57,9 @@ class Scheduler:
         self._max_draft_tokens = max_draft_tokens
         self._send = send
         self.exactness = exactness
-        self._slots = Slots(context, context.params.n_seq_max - 1, on_clear=roster.close)
+        self._slots = Slots(
+            context, context.params.n_seq_max - 1, on_clear=roster.close, only_in_order=exactness.required
+        )
         self._round = Round(context, roster, max_draft_tokens=max_draft_tokens, pad_single=exactness.pad_single)
         self._batch = Batch(context.params.n_batch)
         self._inbox: SimpleQueue[Task] = SimpleQueue()
@@ -136,6 +138,7 @@ class Scheduler:
             self._end_measurement(unchecked("the context is too full for it"))
 
     def _end_measurement(self, verdict: Verdict) -> None:
+        self._slots.scatter()  # the probe's own cells are free now, perhaps below others
         self.exactness.verdict, self.exactness.measure = verdict, None
         self._send(Measured(verdict.label, verdict.reason))
 
@@ -151,7 +154,7 @@ class Scheduler:
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._num_running:
             sequence = self._waiting.popleft()
-            acquired = self._slots.acquire(sequence.token_ids, sequence.request.partition)
+            acquired = self._slots.acquire(sequence.token_ids, sequence.request.partition, alone=not self._running)
             sequence.slot_id = acquired.slot.id
             sequence.num_computed_tokens = acquired.num_cached_tokens
             if sequence.started_at is None:
@@ -159,7 +162,12 @@ class Scheduler:
                 sequence.num_cached_tokens = acquired.num_cached_tokens
                 self.counters.cached_tokens += acquired.num_cached_tokens
             self._roster.begin(acquired.slot.id, acquired.source_id, acquired.num_cached_tokens)
+            sequence.in_order = sequence.in_order and acquired.in_order
             self._running.append(sequence)
+            if len(self._running) > 1:
+                self._slots.scatter()
+                for each in self._running:
+                    each.in_order = False
 
     def _advance(self, decoding: list[Sequence]) -> None:
         draft = True
@@ -214,10 +222,12 @@ class Scheduler:
             self.exactness.measure.close()
             self._end_measurement(unchecked("requests needed the context"))
             return True
+        if len(self._running) == 1:
+            only = self._running[0]
+            assert only.slot_id is not None
+            return self._slots.compact(only.slot_id, only.num_computed_tokens)
         if self._slots.evict_idle():
             return True
-        if len(self._running) <= 1:
-            return False
         youngest = max(self._running, key=lambda sequence: sequence.received_at)
         assert youngest.slot_id is not None
         self._slots.discard(youngest.slot_id)
@@ -257,10 +267,14 @@ class Scheduler:
                 num_cached_tokens=sequence.num_cached_tokens,
                 num_output_tokens=sequence.num_output_tokens,
                 timings=sequence.timings(),
-                speculation=speculation_report(sequence, self._roster, self.exactness.verdict.label),
+                speculation=speculation_report(sequence, self._roster, self._exactness_of(sequence)),
                 logprobs=self._readable(sequence.take_logprobs()),
             )
         )
+
+    def _exactness_of(self, sequence: Sequence) -> str:
+        """The verdict holds for a sequence whose cells lie as they did when it was measured."""
+        return self.exactness.verdict.label if sequence.in_order else DISTRIBUTION
 
     def _readable(self, logprobs: list[TokenLogprob]) -> list[TokenLogprob]:
         """With the texts of the tokens, which only the engine knows."""
@@ -274,7 +288,8 @@ class Scheduler:
 
     def _release(self, sequence: Sequence) -> None:
         assert sequence.slot_id is not None
-        self._slots.release(sequence.slot_id, sequence.token_ids[: sequence.num_computed_tokens])
+        tokens = sequence.token_ids[: sequence.num_computed_tokens]
+        self._slots.release(sequence.slot_id, tokens, in_order=sequence.in_order)
         self._running.remove(sequence)
 
     def _report(self, *, force: bool) -> None:

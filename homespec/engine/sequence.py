@@ -47,6 +47,8 @@ class Sequence:
         self._text_starts: list[int] = []
         """Length of the text before each output token."""
         self.slot_id: int | None = None
+        self.in_order = True
+        """Ran alone, and its tokens lie in the KV cache in order: what the exactness probe has measured."""
         self.num_cached_tokens = 0
         self.num_computed_tokens = 0
         """Tokens that the target's KV cache holds for this sequence."""

@@ -1,10 +1,17 @@
-"""Slots: the sequence ids of the KV cache, and the prefixes that finished requests leave in them."""
+"""Slots: the sequence ids of the KV cache, and the prefixes that finished requests leave in them.
+
+Attention sums over the cells of the unified cache in the order in which they lie, and new tokens go to the lowest free
+cells. So a sequence whose tokens do not lie in the order of their positions gets other last bits than the same sequence
+in an empty cache. A request that runs alone is therefore started only above everything that is kept; when there are
+holes below (a prefix was given up, or several requests ran at once), the cache is emptied but for the prefix it starts
+with.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class KvCache(Protocol):
@@ -13,6 +20,12 @@ class KvCache(Protocol):
     def copy(self, source: int, destination: int, n_past: int) -> None: ...
 
     def trim(self, seq_id: int, n_past: int) -> None: ...
+
+    def save(self, seq_id: int) -> Any: ...
+
+    def restore(self, seq_id: int, saved: Any) -> None: ...
+
+    def reset(self) -> None: ...
 
     def clear(self, seq_id: int) -> None: ...
 
@@ -28,6 +41,8 @@ class Slot:
     """What the KV cache holds; while busy, what it held when last released or shared."""
     partition: str = ""
     busy: bool = False
+    in_order: bool = True
+    """Its tokens lie in the cache in the order of their positions."""
     last_used: int = 0
 
 
@@ -39,46 +54,75 @@ class Acquired:
     num_cached_tokens: int
     source_id: int | None
     """The slot that the prefix was shared from."""
+    in_order: bool
+    """As long as it runs alone, every token of the sequence lies above the one before it."""
 
 
 class Slots:
     """All slots of one context. A prefix is shared by reference, so reusing one costs no KV memory."""
 
-    def __init__(self, kv: KvCache, num_slots: int, on_clear: Callable[[int], None] = lambda _id: None) -> None:
+    def __init__(
+        self,
+        kv: KvCache,
+        num_slots: int,
+        *,
+        on_clear: Callable[[int], None] = lambda _id: None,
+        only_in_order: bool = False,
+    ) -> None:
+        """only_in_order: do not even start from a prefix that does not lie in order."""
         self._kv = kv
+        self._only_in_order = only_in_order
         self._on_clear = on_clear
         self._clock = 0
+        self._has_holes = False
         self.slots = [Slot(index) for index in range(num_slots)]
 
-    def acquire(self, prompt_ids: list[int], partition: str) -> Acquired:
+    def acquire(self, prompt_ids: list[int], partition: str, *, alone: bool = False) -> Acquired:
         """A free slot that holds the longest known prefix of the prompt, at most all but its last token.
 
         The least recently used idle slot is given up for it, preferably an empty one; the one shared from only when
-        there is no other. There must be an idle slot.
+        there is no other. There must be an idle slot. alone: no other slot is busy.
         """
         source, num_cached = self._longest_prefix(prompt_ids, partition)
         slot = self._free_slot(source)
-        if source is slot:
+        if alone and self._would_scatter(slot, source):
+            self._compact(slot, source, num_cached)
+        elif source is slot:
             self._kv.trim(slot.id, num_cached)
         else:
             self._forget(slot)
-        if source is not None and source is not slot:
-            self._kv.copy(source.id, slot.id, num_cached)
-            self._touch(source)
+            if source is not None:
+                self._kv.copy(source.id, slot.id, num_cached)
+                self._touch(source)
         slot.busy = True
         slot.partition = partition
+        slot.in_order = alone and (source is None or source.in_order)
         slot.token_ids = prompt_ids[:num_cached]
         self._touch(slot)
-        return Acquired(slot, num_cached, None if source is None else source.id)
+        return Acquired(slot, num_cached, None if source is None else source.id, slot.in_order)
+
+    def compact(self, slot_id: int, num_tokens: int) -> bool:
+        """Give up everything but one running sequence, without losing its order; False when there is nothing else."""
+        slot = self.slots[slot_id]
+        if not any(other.token_ids for other in self.slots if other is not slot):
+            return False
+        self._kv.trim(slot.id, num_tokens)
+        self._keep_only(slot, slot)
+        return True
+
+    def scatter(self) -> None:
+        """Several sequences run at once, or cells below others were freed: the next lone request must start afresh."""
+        self._has_holes = True
 
     def share(self, slot_id: int, token_ids: list[int]) -> None:
         """A busy slot has these tokens in the KV cache now: later requests may start from them."""
         self.slots[slot_id].token_ids = token_ids
 
-    def release(self, slot_id: int, token_ids: list[int]) -> None:
+    def release(self, slot_id: int, token_ids: list[int], *, in_order: bool = True) -> None:
         """The sequence is done; its tokens stay for later requests."""
         slot = self.slots[slot_id]
         slot.busy = False
+        slot.in_order = slot.in_order and in_order
         slot.token_ids = token_ids
         self._touch(slot)
 
@@ -98,12 +142,33 @@ class Slots:
         best: Slot | None = None
         best_length = 0
         for slot in self.slots:
-            if slot.partition != partition or not slot.token_ids:
+            if slot.partition != partition or not slot.token_ids or (self._only_in_order and not slot.in_order):
                 continue
             length = min(common_prefix_length(slot.token_ids, prompt_ids), len(prompt_ids) - 1)
             if length > best_length and self._kv.can_trim(slot.id, length):
                 best, best_length = slot, length
         return best, best_length
+
+    def _would_scatter(self, slot: Slot, source: Slot | None) -> bool:
+        """Whether giving up `slot` leaves free cells below others, or there are some already."""
+        others = [other for other in self.slots if other is not slot and other.token_ids]
+        return self._has_holes or (slot is not source and bool(slot.token_ids) and bool(others))
+
+    def _compact(self, slot: Slot, source: Slot | None, num_cached: int) -> None:
+        """Empty the cache but for the prefix, which moves into `slot`."""
+        if source is not None:
+            self._kv.trim(source.id, num_cached)
+        self._keep_only(slot, source)
+
+    def _keep_only(self, slot: Slot, source: Slot | None) -> None:
+        saved = None if source is None else self._kv.save(source.id)
+        self._kv.reset()
+        for other in self.slots:
+            if other is not slot:
+                other.token_ids = []
+        if saved is not None:
+            self._kv.restore(slot.id, saved)
+        self._has_holes = False
 
     def _free_slot(self, source: Slot | None) -> Slot:
         idle = [slot for slot in self.slots if not slot.busy]
@@ -111,6 +176,8 @@ class Slots:
         return min(others, key=lambda slot: (bool(slot.token_ids), slot.last_used))
 
     def _forget(self, slot: Slot) -> None:
+        if slot.token_ids and any(other.token_ids for other in self.slots if other is not slot):
+            self._has_holes = True
         self._kv.clear(slot.id)
         self._on_clear(slot.id)
         slot.token_ids = []

@@ -66,7 +66,7 @@ def _open_strict(settings: EngineSettings, model: Model, wanted: ContextParams) 
         for pad_single in (False, True):
             verdict = Verdicts().get(context, pad_single=pad_single) or _drain(measure_and_keep(context, pad_single))
             if verdict.strict:
-                return context, Exactness(verdict, pad_single=pad_single)
+                return context, Exactness(verdict, pad_single=pad_single, required=True)
             if not verdict.only_single_rows_differ:
                 break
         failures.append(f"{params.kv_type} KV: {verdict.reason}")

@@ -27,6 +27,16 @@ class FakeKv:
     def clear(self, seq_id: int) -> None:
         self.held[seq_id] = []
 
+    def save(self, seq_id: int) -> list[int]:
+        return list(self.held[seq_id])
+
+    def restore(self, seq_id: int, saved: list[int]) -> None:
+        assert not self.held[seq_id]
+        self.held[seq_id] = list(saved)
+
+    def reset(self) -> None:
+        self.held = [[] for _ in self.held]
+
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         return self._window is None or n_past >= len(self.held[seq_id]) - self._window
 
@@ -50,7 +60,7 @@ class SlotMachine(RuleBasedStateMachine):
         known = [
             common_prefix_length(slot.token_ids, prompt) for slot in self.slots.slots if slot.partition == partition
         ]
-        acquired = self.slots.acquire(prompt, partition)
+        acquired = self.slots.acquire(prompt, partition, alone=not self.busy)
         assert acquired.slot.id not in self.busy
         assert acquired.num_cached_tokens == min(max(known, default=0), len(prompt) - 1)
         assert self.kv.held[acquired.slot.id] == prompt[: acquired.num_cached_tokens]

@@ -106,6 +106,23 @@ class Context:
         """Let `destination` share the first `n_past` tokens of `source`; costs no KV memory (unified cache)."""
         C.llama_memory_seq_cp(self._kv, source, destination, 0, n_past)
 
+    def save(self, seq_id: int) -> ctypes.Array[ctypes.c_uint8]:
+        """The KV cache of a sequence, as bytes."""
+        size = int(C.llama_state_seq_get_size(self._handle, seq_id))
+        saved = (ctypes.c_uint8 * size)()
+        if C.llama_state_seq_get_data(self._handle, saved, size, seq_id) != size:
+            raise DecodeError(f"the KV cache of sequence {seq_id} ({size} bytes) could not be copied")
+        return saved
+
+    def restore(self, seq_id: int, saved: ctypes.Array[ctypes.c_uint8]) -> None:
+        """Give a sequence, which must be empty, what `save` has returned: cell by cell in the order of positions."""
+        if not C.llama_state_seq_set_data(self._handle, saved, len(saved), seq_id):
+            raise DecodeError(f"the KV cache of sequence {seq_id} ({len(saved)} bytes) could not be restored")
+
+    def reset(self) -> None:
+        """Forget all sequences; cells are used from the first one on again."""
+        C.llama_memory_clear(self._kv, False)
+
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         """Whether the sequence still holds what a continuation after `n_past` tokens attends to.
 
