@@ -22,7 +22,7 @@ PARENT = (
     "homespec.headroom.probe",
     "homespec.metrics",
     "homespec.store.model_file",
-    "homespec.wire",
+    "homespec.wire.requests",
 )
 
 

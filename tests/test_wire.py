@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from homespec.errors import ErrorInfo, RequestError
 from homespec.frames import ChatPrompt, Delta, Finished, Generate, TextPrompt, TokenPrompt, decode_from_engine, encode
 from homespec.status import DraftState, SpeculationReport, Timings
-from homespec.wire import (
+from homespec.wire.requests import (
     DEFAULT_COMPLETION_TOKENS,
     MAX_INT,
     MAX_STOPS,
@@ -22,12 +22,9 @@ from homespec.wire import (
     CompletionRequest,
     DetokenizeRequest,
     DrafterRequest,
-    Shape,
     TokenizeRequest,
-    error_body,
-    field_path,
-    request_id,
 )
+from homespec.wire.responses import Shape, error_body, field_path, request_id
 
 HI = [{"role": "user", "content": "Hi"}]
 

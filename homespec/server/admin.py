@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from homespec.server.body import JsonRoute
 from homespec.server.services import ServicesDep
-from homespec.wire import DrafterRequest
+from homespec.wire.requests import DrafterRequest
 
 router = APIRouter(route_class=JsonRoute)
 

@@ -7,7 +7,8 @@ from fastapi import APIRouter, Request, Response
 from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, ServicesDep
-from homespec.wire import ChatRequest, Shape
+from homespec.wire.requests import ChatRequest
+from homespec.wire.responses import Shape
 
 router = APIRouter(route_class=JsonRoute)
 

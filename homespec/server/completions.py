@@ -11,7 +11,8 @@ from homespec.frames import Detokenize, Refused, Text, Tokenize, Tokens
 from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, Services, ServicesDep
-from homespec.wire import CompletionRequest, DetokenizeRequest, Shape, TokenizeRequest, request_id
+from homespec.wire.requests import CompletionRequest, DetokenizeRequest, TokenizeRequest
+from homespec.wire.responses import Shape, request_id
 
 router = APIRouter(route_class=JsonRoute)
 tokens_router = APIRouter(route_class=JsonRoute)

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from homespec.errors import ErrorInfo, RequestError
-from homespec.wire import error_body, field_path
+from homespec.wire.responses import error_body, field_path
 
 logger = logging.getLogger("homespec.server")
 

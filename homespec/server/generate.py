@@ -14,7 +14,7 @@ from homespec.frames import Finished, Generate, Refused
 from homespec.job import Job
 from homespec.server.sse import answer_events, event_stream
 from homespec.supervisor import Supervisor
-from homespec.wire import Shape
+from homespec.wire.responses import Shape
 
 T = TypeVar("T")
 _CLIENT_GONE = 499

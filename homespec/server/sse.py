@@ -13,7 +13,7 @@ from homespec.frames import Answer, Delta, Finished, Refused
 from homespec.job import Job
 from homespec.server.board import Board
 from homespec.supervisor import Supervisor
-from homespec.wire import Shape, error_body
+from homespec.wire.responses import Shape, error_body
 
 STATUS_INTERVAL_S = 0.4
 PING_INTERVAL_S = 15

@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from homespec.wire import MAX_CHOICES, MAX_STOPS, ChatRequest, CompletionRequest
+from homespec.wire.requests import MAX_CHOICES, MAX_STOPS, ChatRequest, CompletionRequest
 from tests.daemons import Daemon
 from tests.server.conftest import MAX_BODY_BYTES, N_CTX
 

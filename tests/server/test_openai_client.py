@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 from openai.types.completion import Completion
 
-from homespec.wire import DEFAULT_COMPLETION_TOKENS, ChatRequest, CompletionRequest
+from homespec.wire.requests import DEFAULT_COMPLETION_TOKENS, ChatRequest, CompletionRequest
 from tests.daemons import GREEDY, Daemon
 
 pytestmark = [pytest.mark.process, pytest.mark.real, pytest.mark.usefixtures("unharmed")]

@@ -1,32 +1,17 @@
-"""The OpenAI shapes, in and out: the only home of the names that clients see.
-
-Requests: null means absent, unknown fields are ignored, known ones are honoured or refused with the field's name.
-"""
+"""Request bodies: null means absent, unknown fields are ignored, known ones are honoured or refused by name."""
 
 from __future__ import annotations
 
 import secrets
-import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from homespec.errors import ErrorInfo, RequestError
-from homespec.frames import (
-    ChatPrompt,
-    Constraint,
-    Delta,
-    Finished,
-    Generate,
-    Sampling,
-    Speculation,
-    TextPrompt,
-    TokenLogprob,
-    TokenPrompt,
-)
+from homespec.errors import RequestError
+from homespec.frames import ChatPrompt, Constraint, Generate, Sampling, Speculation, TextPrompt, TokenPrompt
+from homespec.wire.base import Wire
+from homespec.wire.messages import Message, plain_message
 
 MAX_STOPS = 32
 MAX_CHOICES = 16
@@ -42,23 +27,7 @@ DRAFTER_MODES = ("auto", "off", "draft", "ngram")
 DrafterMode = Literal["auto", "off", "draft", "ngram"]
 
 
-class _Wire(BaseModel):
-    # Strict: a string of digits or a boolean is not a number. Extra fields are other servers' extensions.
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_means_absent(cls, values: Any) -> Any:
-        if isinstance(values, dict):
-            return {key: value for key, value in values.items() if value is not None or key in cls._nullable()}
-        return values
-
-    @classmethod
-    def _nullable(cls) -> frozenset[str]:
-        return frozenset()
-
-
-class SpeculativeOptions(_Wire):
+class SpeculativeOptions(Wire):
     mode: DrafterMode = "auto"
     max_draft_tokens: int | None = Field(default=None, ge=0, le=64)
     """0: no drafting."""
@@ -66,28 +35,17 @@ class SpeculativeOptions(_Wire):
     """None: as the server is configured."""
 
 
-class StreamOptions(_Wire):
+class StreamOptions(Wire):
     include_usage: bool = False
 
 
-class Message(_Wire):
-    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
-
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Any = None
-
-    @classmethod
-    def _nullable(cls) -> frozenset[str]:
-        return frozenset({"content"})
-
-
-class JsonSchema(_Wire):
+class JsonSchema(Wire):
     name: str | None = None
     schema_: dict[str, Any] | bool | None = Field(default=None, alias="schema")
     strict: bool | None = None
 
 
-class ResponseFormat(_Wire):
+class ResponseFormat(Wire):
     type: Literal["text", "json_object", "json_schema"] = "text"
     json_schema: JsonSchema | None = None
     schema_: dict[str, Any] | None = Field(default=None, alias="schema")
@@ -127,7 +85,7 @@ Stops = Annotated[list[str], BeforeValidator(_one_is_a_list)]
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]
 
 
-class _Generation(_Wire):
+class _Generation(Wire):
     """Fields that chat and completions share."""
 
     model: str | None = None
@@ -137,14 +95,14 @@ class _Generation(_Wire):
     top_p: float = Field(default=0.95, ge=0, le=1)
     min_p: float = Field(default=0.05, ge=0, le=1)
     seed: int | None = None
-    stop: Stops = []
+    stop: Stops = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     presence_penalty: float = Field(default=0.0, ge=-10, le=10)
     frequency_penalty: float = Field(default=0.0, ge=-10, le=10)
     repeat_penalty: float = Field(default=1.0, ge=0.01, le=10)
     repeat_last_n: int = Field(default=64, ge=-1, le=MAX_INT)
-    logit_bias: dict[str, Bias] = {}
+    logit_bias: dict[str, Bias] = Field(default_factory=dict)
     n: int = Field(default=1, ge=1, le=MAX_CHOICES)
     regex: str | None = None
     grammar: str | None = None
@@ -226,9 +184,9 @@ class ChatRequest(_Generation):
     max_completion_tokens: TokenLimit = None
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
-    tools: list[Any] = []
+    tools: list[Any] = Field(default_factory=list)
     tool_choice: Any = None
-    functions: list[Any] = []
+    functions: list[Any] = Field(default_factory=list)
 
     def frames(self, request_id: str, *, partition: str) -> list[Generate]:
         """What the engine is asked. Raises RequestError for a field that cannot be honoured."""
@@ -242,7 +200,7 @@ class ChatRequest(_Generation):
             raise RequestError("top_logprobs needs logprobs to be true", param="top_logprobs")
         return self.generate_frames(
             request_id,
-            ChatPrompt([_plain_message(message, index) for index, message in enumerate(self.messages)]),
+            ChatPrompt([plain_message(message, index) for index, message in enumerate(self.messages)]),
             partition=partition,
             max_tokens=self._token_limit(),
             num_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
@@ -296,18 +254,18 @@ class CompletionRequest(_Generation):
         raise RequestError("prompt is neither text nor a list of token ids", param="prompt")
 
 
-class DrafterRequest(_Wire):
+class DrafterRequest(Wire):
     """Body of POST /admin/drafter."""
 
     mode: DrafterMode
 
 
-class TokenizeRequest(_Wire):
+class TokenizeRequest(Wire):
     content: str
     parse_special: bool = False
 
 
-class DetokenizeRequest(_Wire):
+class DetokenizeRequest(Wire):
     tokens: list[int]
 
 
@@ -316,171 +274,3 @@ def _bias(bias: dict[str, float]) -> dict[int, float]:
         return {int(token_id): value for token_id, value in bias.items()}
     except ValueError as error:
         raise RequestError(f"logit_bias has a key that is not a token id: {error}", param="logit_bias") from error
-
-
-def _plain_message(message: Message, index: int) -> dict[str, Any]:
-    """A message as templates expect it: content is text, `developer` is `system`."""
-    param = f"messages[{index}].content"
-    extra = {key: value for key, value in (message.model_extra or {}).items() if value is not None}
-    role = "system" if message.role == "developer" else message.role
-    if message.content is None and role != "assistant":
-        raise RequestError(f"{param} is null; a {role} message needs text", param=param)
-    return {"role": role, "content": _plain_content(message.content, param), **extra}
-
-
-def _plain_content(content: Any, param: str) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise RequestError(f"{param} is neither text nor a list of parts", param=param)
-    return "".join(_plain_part(part, f"{param}[{index}]") for index, part in enumerate(content))
-
-
-def _plain_part(part: Any, param: str) -> str:
-    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-    if kind not in ("text", "input_text", "output_text", "refusal"):
-        raise RequestError(f"{param} has type {kind!r}; this model reads text parts only", param=param)
-    text = part.get("refusal" if kind == "refusal" else "text")
-    if not isinstance(text, str):
-        raise RequestError(f"{param} has no text", param=param)
-    return text
-
-
-# Responses
-
-
-def request_id(prefix: str) -> str:
-    return f"{prefix}-{secrets.token_hex(12)}"
-
-
-def usage(choices: Sequence[Finished]) -> dict[str, Any]:
-    """The prompt counts once, however many choices it has."""
-    prompt, output = choices[0].num_prompt_tokens, sum(finished.num_output_tokens for finished in choices)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "total_tokens": prompt + output,
-        "prompt_tokens_details": {"cached_tokens": choices[0].num_cached_tokens},
-    }
-
-
-def extras(finished: Finished) -> dict[str, Any]:
-    """Our own fields beside `usage`."""
-    return {
-        "timings": msgspec.to_builtins(finished.timings),
-        "speculative": msgspec.to_builtins(finished.speculation),
-    }
-
-
-class Shape:
-    """Builds the objects of one answer: chat or completion, whole or in chunks."""
-
-    def __init__(self, kind: Literal["chat", "completion"], model: str) -> None:
-        self._is_chat = kind == "chat"
-        self._head = {
-            "id": request_id("chatcmpl" if self._is_chat else "cmpl"),
-            "created": int(time.time()),
-            "model": model,
-        }
-        self._num_chars: Counter[int] = Counter()
-
-    @property
-    def id(self) -> str:
-        return str(self._head["id"])
-
-    def whole(self, choices: Sequence[Finished], *, with_logprobs: bool) -> dict[str, Any]:
-        kind = "chat.completion" if self._is_chat else "text_completion"
-        return {
-            **self._head,
-            "object": kind,
-            "choices": [self._choice(index, choice, with_logprobs) for index, choice in enumerate(choices)],
-            "usage": usage(choices),
-            **extras(choices[0]),
-        }
-
-    def first_chunk(self, index: int) -> dict[str, Any] | None:
-        """Chat streams begin with the role."""
-        return self._chunk(index, {"role": "assistant", "content": ""}) if self._is_chat else None
-
-    def chunk(self, index: int, delta: Delta) -> dict[str, Any]:
-        logprobs = self._logprobs(index, delta.logprobs) if delta.logprobs else None
-        content: Any = {"content": delta.text} if self._is_chat else delta.text
-        return self._chunk(index, content, logprobs=logprobs)
-
-    def last_chunk(self, index: int, finished: Finished) -> dict[str, Any]:
-        logprobs = self._logprobs(index, finished.logprobs) if finished.logprobs else None
-        empty: Any = {} if self._is_chat else ""
-        chunk = self._chunk(index, empty, finish_reason=finished.finish_reason, logprobs=logprobs)
-        return {**chunk, **extras(finished)}
-
-    def usage_chunk(self, choices: Sequence[Finished]) -> dict[str, Any]:
-        """Sent only when asked for: no choices, so clients that index the first one must not meet it unasked."""
-        return {**self._head, "object": self._chunk_kind, "choices": [], "usage": usage(choices)}
-
-    @property
-    def _chunk_kind(self) -> str:
-        return "chat.completion.chunk" if self._is_chat else "text_completion"
-
-    def _choice(self, index: int, finished: Finished, with_logprobs: bool) -> dict[str, Any]:
-        choice: dict[str, Any] = {"index": index}
-        if self._is_chat:
-            choice["message"] = {"role": "assistant", "content": finished.text, "refusal": None}
-        else:
-            choice["text"] = finished.text
-        logprobs = self._logprobs(index, finished.logprobs) if with_logprobs else None
-        return {**choice, "logprobs": logprobs, "finish_reason": finished.finish_reason}
-
-    def _chunk(
-        self, index: int, content: Any, *, finish_reason: str | None = None, logprobs: Any = None
-    ) -> dict[str, Any]:
-        choice = {
-            "index": index,
-            "delta" if self._is_chat else "text": content,
-            "logprobs": logprobs,
-            "finish_reason": finish_reason,
-        }
-        return {**self._head, "object": self._chunk_kind, "choices": [choice]}
-
-    def _logprobs(self, index: int, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
-        if self._is_chat:
-            return {"content": [_chat_logprob(each) for each in logprobs], "refusal": None}
-        offsets = []
-        for each in logprobs:
-            offsets.append(self._num_chars[index])
-            self._num_chars[index] += len(each.text)
-        return {
-            "tokens": [each.text for each in logprobs],
-            "token_logprobs": [each.logprob for each in logprobs],
-            "top_logprobs": [_top_by_text(each) for each in logprobs],
-            "text_offset": offsets,
-        }
-
-
-def _chat_logprob(each: TokenLogprob) -> dict[str, Any]:
-    top = [
-        {"token": text, "logprob": logprob, "bytes": list(text.encode())}
-        for (_, logprob), text in zip(each.top, each.top_texts, strict=True)
-    ]
-    return {"token": each.text, "logprob": each.logprob, "bytes": list(each.text.encode()), "top_logprobs": top}
-
-
-def _top_by_text(each: TokenLogprob) -> dict[str, float]:
-    """The legacy shape is keyed by text: of tokens that read alike the likeliest counts."""
-    best: dict[str, float] = {}
-    for (_, logprob), text in zip(each.top, each.top_texts, strict=True):
-        best.setdefault(text, logprob)
-    return best
-
-
-def error_body(info: ErrorInfo) -> dict[str, Any]:
-    return {"error": {"message": info.message, "type": info.type, "param": info.param, "code": info.code}}
-
-
-def field_path(parts: Iterable[Any]) -> str:
-    """`messages[0].content` from ("messages", 0, "content")."""
-    path = ""
-    for part in parts:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    return path
