@@ -7,7 +7,7 @@ an exact sample from the target under the batch shape that was used: *distributi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +55,8 @@ class Exactness:
     """Single rows are decoded with a second one beside."""
     required: bool = False
     """`strict` was asked for: what could spoil it is not done, even where it costs time."""
+    begin: Callable[[], Measurement] | None = None
+    """Starts a measurement."""
     measure: Measurement | None = None
     """A measurement that is not over: steps to take while there is nothing else to do."""
 

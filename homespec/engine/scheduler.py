@@ -137,6 +137,15 @@ class Scheduler:
         except KvCacheFull:
             self._end_measurement(unchecked("the context is too full for it"))
 
+    def _restart_measurement(self) -> None:
+        """A request frees cells and fills others: rows measured before and after it would not be comparable."""
+        exactness = self.exactness
+        probe_id = self._context.params.n_seq_max - 1
+        if exactness.measure is not None and exactness.begin is not None and self._context.kv_length(probe_id):
+            exactness.measure.close()
+            exactness.measure = exactness.begin()
+            self._slots.scatter()
+
     def _end_measurement(self, verdict: Verdict) -> None:
         self._slots.scatter()  # the probe's own cells are free now, perhaps below others
         self.exactness.verdict, self.exactness.measure = verdict, None
@@ -154,6 +163,7 @@ class Scheduler:
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._num_running:
             sequence = self._waiting.popleft()
+            self._restart_measurement()
             acquired = self._slots.acquire(sequence.token_ids, sequence.request.partition, alone=not self._running)
             sequence.slot_id = acquired.slot.id
             sequence.num_computed_tokens = acquired.num_cached_tokens

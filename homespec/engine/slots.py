@@ -25,8 +25,6 @@ class KvCache(Protocol):
 
     def restore(self, seq_id: int, saved: Any) -> None: ...
 
-    def reset(self) -> None: ...
-
     def clear(self, seq_id: int) -> None: ...
 
     def can_trim(self, seq_id: int, n_past: int) -> bool: ...
@@ -162,8 +160,9 @@ class Slots:
 
     def _keep_only(self, slot: Slot, source: Slot | None) -> None:
         saved = None if source is None else self._kv.save(source.id)
-        self._kv.reset()
+        # Slot by slot: the exactness probe has a sequence of its own, which may be half-way through.
         for other in self.slots:
+            self._kv.clear(other.id)
             if other is not slot:
                 other.token_ids = []
         if saved is not None:

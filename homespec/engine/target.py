@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 
 import psutil
 
@@ -56,7 +57,8 @@ def open_target(settings: EngineSettings, model: Model) -> tuple[Context, Exactn
     known = Verdicts().get(context, pad_single=False)
     if known is not None:
         return context, Exactness(known)
-    return context, Exactness(unchecked("being measured"), measure=measure_and_keep(context, pad_single=False))
+    begin = partial(measure_and_keep, context, pad_single=False)
+    return context, Exactness(unchecked("being measured"), begin=begin, measure=begin())
 
 
 def _open_strict(settings: EngineSettings, model: Model, wanted: ContextParams) -> tuple[Context, Exactness]:

@@ -89,8 +89,9 @@ def test_prompt_lookup_leaves_greedy_answers_alone(self_drafting: Anchor, group:
     assert sum(answer.speculation.drafted for answer in answers) > 0
 
 
-def test_a_drafter_that_is_the_target_itself_leaves_greedy_answers_alone(self_drafting: Anchor) -> None:
-    answers = self_drafting.check(PROMPTS[:8], "draft")
+@pytest.mark.parametrize("first", range(0, 8, 2))
+def test_a_drafter_that_is_the_target_itself_leaves_greedy_answers_alone(self_drafting: Anchor, first: int) -> None:
+    answers = self_drafting.check(PROMPTS[first : first + 2], "draft")
     drafted = sum(answer.speculation.drafted for answer in answers)
     assert sum(answer.speculation.accepted for answer in answers) >= 0.98 * drafted > 0
 
@@ -111,7 +112,9 @@ def test_seeded_answers_stay_the_same_under_a_drafter_without_any_idea(random_dr
     random_drafting.check(PROMPTS[3:6], "draft", max_tokens=MAX_TOKENS // 4, temperature=0.8)
 
 
-def test_four_drafting_streams_answer_as_each_does_alone(self_drafting: Anchor) -> None:
+def test_four_drafting_streams_part_from_plain_ones_at_near_ties_only(self_drafting: Anchor) -> None:
+    """A rejected row leaves a hole in the shared KV cache, and a neighbour's next token may land in it. Attention then
+    sums in another order, which moves the last bits; a wrong row or a lost token would move far more."""
     prompts = PROMPTS[:4]
     expected = self_drafting.plain(prompts, MAX_TOKENS, 0.0)
     driver = self_drafting.driver
@@ -122,13 +125,7 @@ def test_four_drafting_streams_answer_as_each_does_alone(self_drafting: Anchor) 
             for index, (prompt, mode) in enumerate(zip(prompts, ("ngram", "draft", "ngram", "draft"), strict=True))
         )
     )
-    parted = divergences(prompts, expected, answers)
-    for divergence in parted:
-        # A wrong row or a lost token would part the answers at clear choices too.
+    assert {answer.speculation.exactness for answer in answers} == {"distribution"}
+    for divergence in divergences(prompts, expected, answers):
         prompt_ids = expected[prompts.index(divergence.prompt)].sequence.token_ids[: -len(divergence.expected)]
         assert margin(driver, prompt_ids, divergence) < 1.0, str(divergence)
-    if parted:
-        pytest.xfail(
-            "a rejected row leaves a hole in the shared KV cache; a neighbour's next token that lands in it, below its "
-            f"own earlier ones, is summed in another order: {len(parted)} of 4 answers part at near-ties"
-        )

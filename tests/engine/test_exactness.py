@@ -14,7 +14,7 @@ from homespec.engine.target import open_target
 from homespec.engine.verdicts import Verdicts
 from homespec.errors import ModelUnsupported
 from homespec.frames import EngineSettings, Measured
-from tests.kits.engines import ask, running
+from tests.kits.engines import Driver, ask, running
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
@@ -47,6 +47,13 @@ def verdict_of(model: Model, *, pad_single: bool = False, n_ctx: int = 1024, **p
         return verdict
     finally:
         context.close()
+
+
+def take_steps(driver: Driver, count: int | None = None) -> None:
+    """Steps of the engine's own measurement, as it takes them while idle; all that are left unless told otherwise."""
+    while (measurement := driver.scheduler.exactness.measure) is not None and count != 0:
+        driver.scheduler._measure(measurement)
+        count = None if count is None else count - 1
 
 
 def test_bf16_keys_with_flash_attention_are_strict_on_this_processor(model: Model) -> None:
@@ -103,18 +110,27 @@ def test_a_broken_or_unwritable_cache_is_harmless(models: Models, tmp_path: Path
 
 def test_the_engine_measures_while_it_is_idle_and_serves_in_between(models: Models) -> None:
     with running(models.demo, n_ctx=2048, exactness="auto", slots=1, cached_prefixes=2) as driver:
-        measurement = driver.scheduler.exactness.measure
-        assert measurement is not None
         assert "being measured" in driver.scheduler.exactness.verdict.reason
         [before] = driver.run(ask("The capital of France is", max_tokens=8))
-        for _ in range(4):
-            driver.scheduler._measure(measurement)
+        take_steps(driver, 4)
         [between] = driver.run(ask("The capital of France is", max_tokens=8))
-        while driver.scheduler.exactness.measure is not None:
-            driver.scheduler._measure(measurement)
+        take_steps(driver)
         [after] = driver.run(ask("The capital of France is", max_tokens=8))
         assert before.token_ids == between.token_ids == after.token_ids
         assert [frame.exactness for frame in driver.frames if isinstance(frame, Measured)] == ["strict"]
+
+
+@pytest.mark.parametrize("num_steps", [2, 14, 30])
+def test_requests_that_tidy_the_cache_do_not_disturb_the_measurement(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_steps: int
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with running(models.demo, n_ctx=2048, exactness="auto", slots=2, cached_prefixes=2) as driver:
+        driver.run(ask("two at", max_tokens=2), ask("once", max_tokens=2))
+        take_steps(driver, num_steps)
+        driver.run(ask("one alone", max_tokens=2))
+        take_steps(driver)
+        assert driver.scheduler.exactness.verdict.label == "strict"
 
 
 def test_strict_refuses_to_start_where_the_asked_settings_cannot_give_it(model: Model, models: Models) -> None:

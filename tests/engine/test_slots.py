@@ -34,9 +34,6 @@ class FakeKv:
         assert not self.held[seq_id]
         self.held[seq_id] = list(saved)
 
-    def reset(self) -> None:
-        self.held = [[] for _ in self.held]
-
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         return self._window is None or n_past >= len(self.held[seq_id]) - self._window
 

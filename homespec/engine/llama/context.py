@@ -119,10 +119,6 @@ class Context:
         if not C.llama_state_seq_set_data(self._handle, saved, len(saved), seq_id):
             raise DecodeError(f"the KV cache of sequence {seq_id} ({len(saved)} bytes) could not be restored")
 
-    def reset(self) -> None:
-        """Forget all sequences; cells are used from the first one on again."""
-        C.llama_memory_clear(self._kv, False)
-
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         """Whether the sequence still holds what a continuation after `n_past` tokens attends to.
 
