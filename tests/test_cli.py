@@ -85,16 +85,17 @@ def test_environment(tmp_path: Path, variable: str, value: str, fragments: list[
     complains(run_serve(tmp_path, "--demo", environment={variable: value}), ExitCode.CONFIG, *fragments)
 
 
-def test_a_model_that_is_not_there(models: Models, tmp_path: Path) -> None:
-    missing = models.letters.parent / "nope.gguf"
+def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "there.gguf").touch()
+    missing = tmp_path / "nope.gguf"
     finished = run_serve(tmp_path, str(missing))
-    complains(finished, ExitCode.MODEL, str(missing), "does not exist", models.letters.name)
+    complains(finished, ExitCode.MODEL, str(missing), "does not exist", "there.gguf")
 
 
-def test_a_model_that_is_a_directory(models: Models, tmp_path: Path) -> None:
-    folder = models.letters.parent
-    finished = run_serve(tmp_path, str(folder))
-    complains(finished, ExitCode.MODEL, str(folder), "directory", models.letters.name)
+def test_a_model_that_is_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "there.gguf").touch()
+    finished = run_serve(tmp_path, str(tmp_path))
+    complains(finished, ExitCode.MODEL, str(tmp_path), "directory", "there.gguf")
 
 
 def test_a_model_that_cannot_be_read(models: Models, tmp_path: Path) -> None:
