@@ -7,6 +7,7 @@ the only one that decodes. Heartbeat thread: reports the scheduler's progress. L
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -110,6 +111,7 @@ class EngineProcess:
             self._send(Ready(engine.status))
             verdict = engine.scheduler.exactness.verdict
             self._send(Measured(verdict.label, verdict.reason))
+            gc.freeze()  # what is loaded stays: collections need not look at it between two tokens
             engine.scheduler.run()
         except ModelError as error:
             self._send(LoadFailed(type(error).__name__, str(error)))

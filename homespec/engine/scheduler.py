@@ -26,7 +26,7 @@ from homespec.errors import KvCacheFull, RequestError
 from homespec.frames import Delta, Finished, Frame, Measured, Refused, Snapshot, TokenLogprob
 from homespec.status import EngineCounters, EngineSnapshot, ModelMemory
 
-SNAPSHOT_INTERVAL_S = 0.2
+SNAPSHOT_INTERVAL_S = 0.4
 DELTA_INTERVAL_S = 0.02
 """Text of a stream is sent at most this often. Whatever it passes through on its way to the client takes time from the
 same few cores that decode."""
