@@ -315,30 +315,20 @@ class Supervisor:
 
     def _admit(self) -> None:
         if self.phase in (Phase.STOPPING, Phase.FAILED):
-            raise RequestError(
-                self.detail, status=503, type="server_error", code=str(self.phase), retry_after_s=RETRY_AFTER_S
-            )
+            raise RequestError.of(_unavailable(self.detail, str(self.phase)))
         if self.phase is Phase.LOADING:
-            raise RequestError(
-                f"the model is loading ({self.load_progress:.0%}); try again in a moment",
-                status=503,
-                type="server_error",
-                code="loading",
-                retry_after_s=RETRY_AFTER_S,
-            )
+            message = f"the model is loading ({self.load_progress:.0%}); try again in a moment"
+            raise RequestError.of(_unavailable(message, "loading"))
         limit = self._settings.slots + self._max_queue
         if len(self._jobs) >= limit:
-            raise RequestError(
+            message = (
                 f"{len(self._jobs)} requests are in flight and the limit is {limit} ({self._settings.slots} slots and "
-                f"{self._max_queue} waiting); try again later",
-                status=503,
-                type="server_error",
-                code="queue_full",
-                retry_after_s=RETRY_AFTER_S,
+                f"{self._max_queue} waiting); try again later"
             )
+            raise RequestError.of(_unavailable(message, "queue_full"))
 
     def _fail_jobs(self, message: str, *, code: str) -> None:
-        error = ErrorInfo(message, 503, "server_error", code=code, retry_after_s=RETRY_AFTER_S)
+        error = _unavailable(message, code)
         for job in self._jobs.values():
             job.fail(error)
         self._jobs.clear()
@@ -346,6 +336,11 @@ class Supervisor:
     def _tell(self, kind: str, text: str) -> None:
         logger.info("%s %s", kind, text)
         self.events.append(Event(time.time(), kind, text))
+
+
+def _unavailable(message: str, code: str) -> ErrorInfo:
+    """The daemon cannot serve this now, but may soon."""
+    return ErrorInfo(message, 503, "server_error", code=code, retry_after_s=RETRY_AFTER_S)
 
 
 def _check_crosses(frame: Frame) -> None:

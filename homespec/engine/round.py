@@ -6,9 +6,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import takewhile
 
-import numpy as np
-from numpy.typing import NDArray
-
 from homespec.engine.drafters.drafter import Drafter, DraftRequest
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.llama.batch import Batch
@@ -162,10 +159,6 @@ class Round:
         finally:
             self._trim(sequence, num_kept=num_kept, is_partial=self._pad_single or num_kept <= len(drafted.token_ids))
         self._count(sequence, drafted, num_accepted)
-
-    def _judge(self, sequence: Sequence, drafted: _Drafted, logits: NDArray[np.float32], row: int) -> int:
-        """The target's own token at `row` of the sequence's rows."""
-        return sequence.choose(logits[row], drafted.proposal(row))
 
     def keep(self, sequence: Sequence, token: int, logits: Logits) -> bool:
         """Add a token to the answer, with what was asked for about it; True when it ends the answer."""

@@ -24,7 +24,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull, RequestError
 from homespec.frames import Delta, Finished, Frame, Measured, Refused, Snapshot, TokenLogprob
-from homespec.status import EngineCounters, EngineSnapshot, ModelMemory
+from homespec.status import EngineCounters, EngineSnapshot
 
 SNAPSHOT_INTERVAL_S = 0.4
 DELTA_INTERVAL_S = 0.02
@@ -186,7 +186,7 @@ class Scheduler:
                 self._round.run(decoding, draft=draft)
                 break
             except KvCacheFull:
-                if not self._make_room(decoding):
+                if not self._make_room():
                     draft = False
                 decoding = [sequence for sequence in decoding if sequence.slot_id is not None]
         self.counters.rounds += bool(decoding)
@@ -204,7 +204,7 @@ class Scheduler:
         try:
             self._context.decode(self._batch)
         except KvCacheFull:
-            self._make_room([sequence])
+            self._make_room()
             return
         sequence.num_computed_tokens = end
         self.counters.prompt_tokens += end - start
@@ -222,7 +222,7 @@ class Scheduler:
         except RequestError as error:
             sequence.fail(error.info)
 
-    def _make_room(self, wanting: list[Sequence]) -> bool:
+    def _make_room(self) -> bool:
         """Free KV memory: the probe's, else a kept prefix, else the youngest of several running sequences.
 
         False when none of these is there. A preempted sequence goes back to the head of the queue and is computed
@@ -310,14 +310,12 @@ class Scheduler:
 
     def snapshot(self) -> EngineSnapshot:
         self.counters.skipped_drafts = dict(self._round.skipped)
-        context, model = self._context, self._context.model
+        context = self._context
         return EngineSnapshot(
             speculation=speculation_status(self._roster, self._round.totals, self._max_draft_tokens),
             counters=self.counters,
             requests=tuple(sequence.status() for sequence in [*self._running, *self._waiting]),
-            target_memory=ModelMemory(
-                model.memory.weights_bytes, context.memory.kv_bytes, context.memory.compute_bytes
-            ),
+            target_memory=context.memory_with_model,
             drafter_memory=self._roster.memory,
             kv_used_tokens=min(self._kv_used_tokens(), context.n_ctx),
             kv_total_tokens=context.n_ctx,

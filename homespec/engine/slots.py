@@ -104,8 +104,7 @@ class Slots:
         slot = self.slots[slot_id]
         if not any(other.token_ids for other in self.slots if other is not slot):
             return False
-        self._kv.trim(slot.id, num_tokens)
-        self._keep_only(slot, slot)
+        self._compact(slot, slot, num_tokens)
         return True
 
     def scatter(self) -> None:
@@ -152,14 +151,12 @@ class Slots:
         others = [other for other in self.slots if other is not slot and other.token_ids]
         return self._has_holes or (slot is not source and bool(slot.token_ids) and bool(others))
 
-    def _compact(self, slot: Slot, source: Slot | None, num_cached: int) -> None:
-        """Empty the cache but for the prefix, which moves into `slot`."""
+    def _compact(self, slot: Slot, source: Slot | None, num_kept: int) -> None:
+        """Empty the cache but for the first tokens of `source`, which move into `slot`."""
+        saved = None
         if source is not None:
-            self._kv.trim(source.id, num_cached)
-        self._keep_only(slot, source)
-
-    def _keep_only(self, slot: Slot, source: Slot | None) -> None:
-        saved = None if source is None else self._kv.save(source.id)
+            self._kv.trim(source.id, num_kept)
+            saved = self._kv.save(source.id)
         # Slot by slot: the exactness probe has a sequence of its own, which may be half-way through.
         for other in self.slots:
             self._kv.clear(other.id)

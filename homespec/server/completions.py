@@ -12,7 +12,7 @@ from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, Services, ServicesDep
 from homespec.wire.requests import CompletionRequest, DetokenizeRequest, TokenizeRequest
-from homespec.wire.responses import Shape, request_id
+from homespec.wire.responses import request_id
 
 router = APIRouter(route_class=JsonRoute)
 tokens_router = APIRouter(route_class=JsonRoute)
@@ -23,9 +23,7 @@ async def completions(
     request: Request, body: CompletionRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
     """Continue a text or a list of token ids."""
-    shape = Shape("completion", services.check_model(body.model))
-    frames = body.frames(shape.id, partition=partition)
-    return await generate(request, services.supervisor, frames, shape, include_usage=body.stream_options.include_usage)
+    return await generate(request, services, body, partition, "completion")
 
 
 @tokens_router.post("/tokenize")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
@@ -12,8 +12,10 @@ from fastapi.responses import JSONResponse
 from homespec.errors import RequestError
 from homespec.frames import Finished, Generate, Refused
 from homespec.job import Job
+from homespec.server.services import Services
 from homespec.server.sse import answer_events, event_stream
 from homespec.supervisor import Supervisor
+from homespec.wire.requests import ChatRequest, CompletionRequest
 from homespec.wire.responses import Shape
 
 T = TypeVar("T")
@@ -22,12 +24,19 @@ _CLIENT_GONE = 499
 
 
 async def generate(
-    request: Request, supervisor: Supervisor, frames: Sequence[Generate], shape: Shape, *, include_usage: bool
+    request: Request,
+    services: Services,
+    body: ChatRequest | CompletionRequest,
+    partition: str,
+    kind: Literal["chat", "completion"],
 ) -> Response:
-    """Answer `request` with the outcome of its frames, one per choice, whole or as a stream.
+    """Answer `request`, one generation per choice, whole or as a stream.
 
     A stream starts only after the engine's first word on every choice, so that refusals still get their HTTP status.
     """
+    shape = Shape(kind, services.check_model(body.model))
+    frames = body.frames(shape.id, partition=partition)
+    supervisor = services.supervisor
     jobs = _submit(supervisor, frames)
     try:
         firsts = await _unless_gone(request, _firsts(jobs))
@@ -42,7 +51,7 @@ async def generate(
             _cancel(supervisor, jobs)
             raise RequestError.of(first.error)
     if frames[0].stream:
-        events = answer_events(jobs, firsts, shape, include_usage=include_usage)
+        events = answer_events(jobs, firsts, shape, include_usage=body.stream_options.include_usage)
         return event_stream(_cancelling(supervisor, jobs, events))
     finished = [first for first in firsts if isinstance(first, Finished)]
     return JSONResponse(shape.whole(finished, with_logprobs=frames[0].num_logprobs is not None))

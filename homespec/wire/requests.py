@@ -22,7 +22,6 @@ MAX_BIAS = 1e6
 """Far beyond any logit, and far from overflowing one."""
 DEFAULT_COMPLETION_TOKENS = 16
 """What the OpenAI API documents for /v1/completions without max_tokens."""
-DRAFTER_MODES = ("auto", "off", "draft", "ngram")
 
 DrafterMode = Literal["auto", "off", "draft", "ngram"]
 

@@ -15,7 +15,6 @@ from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal
 from homespec.engine.slots import common_prefix_length
 from homespec.errors import KvCacheFull
-from homespec.status import ModelMemory
 
 
 @dataclass(slots=True)
@@ -46,9 +45,7 @@ class ModelDrafter:
         self._batch = Batch(context.params.n_batch)
         self._held: dict[int, list[int]] = {}
         """Tokens in the KV cache, per slot."""
-        self.memory = ModelMemory(
-            context.model.memory.weights_bytes, context.memory.kv_bytes, context.memory.compute_bytes
-        )
+        self.memory = context.memory_with_model
 
     def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
         source = self._held.get(source_id, []) if source_id is not None else []

@@ -12,28 +12,24 @@ import numpy as np
 class Batch:
     """A reusable llama_batch of at most `capacity` token rows.
 
-    Filling numpy slices costs microseconds where a ctypes store per field costs a millisecond per 200 rows.
+    Rows are stored one by one through memory views: a round has few, and numpy's slicing, or a ctypes store per field,
+    takes longer for them.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.n_tokens = 0
         self.n_outputs = 0
-        self._token = np.zeros(capacity, np.int32)
-        self._pos = np.zeros(capacity, np.int32)
-        self._steps = np.arange(capacity, dtype=np.int32)
-        self._n_seq_id = np.ones(capacity, np.int32)
-        self._seq_id = np.zeros(capacity, np.int32)
-        self._output = np.zeros(capacity, np.int8)
-        # llama_batch.seq_id is an array of pointers; each points at its row's entry of _seq_id.
-        stride = np.arange(capacity, dtype=np.uint64) * np.uint64(self._seq_id.itemsize)
-        self._seq_id_pointers = np.uint64(self._seq_id.ctypes.data) + stride
+        token, pos, seq_id = (np.zeros(capacity, np.int32) for _ in range(3))
+        n_seq_id, output = np.ones(capacity, np.int32), np.zeros(capacity, np.int8)
+        # llama_batch.seq_id is an array of pointers; each points at its row's entry of seq_id.
+        stride = np.arange(capacity, dtype=np.uint64) * np.uint64(seq_id.itemsize)
+        pointers = np.uint64(seq_id.ctypes.data) + stride
         self.struct = C.llama_batch()
-        self._point("token", self._token)
-        self._point("pos", self._pos)
-        self._point("n_seq_id", self._n_seq_id)
-        self._point("seq_id", self._seq_id_pointers)
-        self._point("logits", self._output)
+        self._arrays = {"token": token, "pos": pos, "n_seq_id": n_seq_id, "seq_id": pointers, "logits": output}
+        for field, array in self._arrays.items():
+            self._point(field, array)
+        self._token, self._pos, self._seq_id, self._output = map(memoryview, (token, pos, seq_id, output))
 
     def clear(self) -> None:
         self.n_tokens = 0
@@ -47,12 +43,12 @@ class Batch:
         start, count = self.n_tokens, len(token_ids)
         if start + count > self.capacity:
             raise ValueError(f"batch of {start + count} rows is over its capacity of {self.capacity}")
-        rows = slice(start, start + count)
-        self._token[rows] = token_ids
-        self._pos[rows] = self._steps[:count] + first_pos
-        self._seq_id[rows] = seq_id
-        self._output[rows] = 0
-        self._output[start + count - num_outputs : start + count] = 1
+        first_output_row = start + count - num_outputs
+        for row, token_id in enumerate(token_ids, start):
+            self._token[row] = token_id
+            self._pos[row] = first_pos + row - start
+            self._seq_id[row] = seq_id
+            self._output[row] = row >= first_output_row
         first_output = self.n_outputs
         self.n_tokens += count
         self.n_outputs += num_outputs

@@ -13,6 +13,7 @@ from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.log import failure_in, memory_of, native_log
 from homespec.engine.llama.model import Model
 from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
+from homespec.status import ModelMemory
 
 KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
@@ -133,6 +134,11 @@ class Context:
     def kv_length(self, seq_id: int) -> int:
         """Tokens that the KV cache holds for a sequence, as llama.cpp counts them."""
         return int(C.llama_memory_seq_pos_max(self._kv, seq_id)) + 1
+
+    @property
+    def memory_with_model(self) -> ModelMemory:
+        """What the context and its model hold together."""
+        return ModelMemory(self.model.memory.weights_bytes, self.memory.kv_bytes, self.memory.compute_bytes)
 
     @property
     def flash_attention(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import llama_cpp.llama_cpp as C
@@ -68,12 +69,12 @@ class Model:
     def size_bytes(self) -> int:
         return int(C.llama_model_size(self.handle))
 
-    @property
+    @cached_property
     def n_swa(self) -> int:
         """Width of the sliding attention window; 0 without one."""
         return int(C.llama_model_n_swa(self.handle))
 
-    @property
+    @cached_property
     def can_roll_back(self) -> bool:
         """Whether any number of tokens can be taken back: not so for recurrent and hybrid memories."""
         return not (C.llama_model_is_recurrent(self.handle) or C.llama_model_is_hybrid(self.handle))
