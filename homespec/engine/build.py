@@ -122,7 +122,7 @@ def build_drafter(settings: EngineSettings, target: Context) -> ModelDrafter:
 def _draft_with(model: Model, target: Context, settings: EngineSettings) -> ModelDrafter:
     if reason := mismatch(target.model.vocab, model.vocab):
         raise DrafterError(f"does not match the target: {reason}. Use a draft model of the target's family")
-    if not model.can_roll_back:
+    if model.is_recurrent:
         raise DrafterError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
     params = ContextParams(
         n_ctx=min(target.n_ctx, max(model.n_ctx_train, 256)),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context
+from homespec.engine.llama.context import Checkpoint, Context
 
 STRICT, DISTRIBUTION = "strict", "distribution"
 
@@ -114,18 +114,23 @@ class _Runner:
         if not self._pad_single:
             return np.copy(self._decode(position, 1, num_outputs=1)[0])
         # The second row is thrown away again, as in Round.
+        checkpoint = self._context.checkpoint(self._seq_id, position, 2)
         logits = np.copy(self._decode(position, 2, num_outputs=2)[0])
-        self._context.trim(self._seq_id, position + 1)
+        self._context.roll_back(self._seq_id, checkpoint, self._token_ids[position : position + 1])
         return logits
 
     def rows(self, position: int, width: int) -> NDArray[np.float32]:
         """Logits of `width` rows from `position` on, in one call; a view. Leaves the prefix alone in the cache."""
+        checkpoint = self.checkpoint(position)
         logits = self._decode(position, width, num_outputs=width)
-        self._context.trim(self._seq_id, position)
+        self.roll_back(checkpoint)
         return logits
 
-    def rewind(self, position: int) -> None:
-        self._context.trim(self._seq_id, position)
+    def checkpoint(self, position: int) -> Checkpoint:
+        return self._context.checkpoint(self._seq_id, position)
+
+    def roll_back(self, checkpoint: Checkpoint) -> None:
+        self._context.roll_back(self._seq_id, checkpoint)
 
     def _decode(self, position: int, count: int, *, num_outputs: int) -> NDArray[np.float32]:
         self._batch.clear()
@@ -136,11 +141,12 @@ class _Runner:
 
 def _compare(run: _Runner, prefix: int, widths: list[int]) -> Generator[None, None, Verdict | None]:
     """None when everything agrees after this prefix."""
+    checkpoint = run.checkpoint(prefix)
     singles = []
     for row in range(ROWS):
         singles.append(run.single(prefix + row))
         yield
-    run.rewind(prefix)
+    run.roll_back(checkpoint)
     differing: dict[int, float] = {}
     reference: NDArray[np.float32] | None = None
     batches_agree = True

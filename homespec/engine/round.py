@@ -9,7 +9,7 @@ from itertools import takewhile
 from homespec.engine.drafters.drafter import Drafter, DraftRequest
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context
+from homespec.engine.llama.context import Checkpoint, Context
 from homespec.engine.sampling.accept import accept
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.logprobs import token_logprob
@@ -42,6 +42,16 @@ class _Drafted:
         return self.proposals[row] if row < len(self.proposals) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The rows of one sequence in a round, and how to take them back."""
+
+    sequence: Sequence
+    drafted: _Drafted
+    token_ids: list[int]
+    checkpoint: Checkpoint
+
+
 _NO_ROOM = _Drafted(None, [], "KV cache full")
 
 
@@ -63,14 +73,22 @@ class Round:
     def run(self, sequences: list[Sequence], *, draft: bool = True) -> None:
         """Every sequence must have exactly one pending token. `draft=False` makes a plain step."""
         drafted = self._draft(sequences) if draft else {sequence.id: _NO_ROOM for sequence in sequences}
-        first_rows = self._verify(sequences, drafted)
-        for sequence, first_row in zip(sequences, first_rows, strict=True):
-            self._accept(sequence, drafted[sequence.id], first_row)
+        blocks = [self._block(sequence, drafted[sequence.id], alone=len(sequences) == 1) for sequence in sequences]
+        first_rows = self._verify(blocks)
+        try:
+            for block, first_row in zip(blocks, first_rows, strict=True):
+                self._accept(block, first_row)
+        finally:
+            # Not before all are judged: taking rows back may need a decode, which overwrites the logits.
+            for block in blocks:
+                self._take_back(block)
 
     def draft_limit(self, sequence: Sequence) -> int:
         """D may fill neither the context nor the answer: the bonus token needs a place in both."""
         asked = sequence.request.speculation.max_draft_tokens
         limit = self._max_draft_tokens if asked is None else min(asked, MAX_DRAFT_TOKENS)
+        if self._context.num_snapshots:
+            limit = min(limit, self._context.num_snapshots)
         return max(0, min(limit, self._context.n_ctx - len(sequence.token_ids), sequence.num_tokens_left - 1))
 
     def _draft(self, sequences: list[Sequence]) -> dict[str, _Drafted]:
@@ -111,8 +129,6 @@ class Round:
         return _Drafted(drafted.drafter, drafted.proposals[:num_legal], "not legal")
 
     def _choose(self, sequence: Sequence) -> tuple[Drafter | None, str]:
-        if not self._context.model.can_roll_back:
-            return None, "target cannot roll back"
         choice = self._roster.choose(sequence.request.speculation.mode)
         if choice.drafter is None:
             return None, "off"
@@ -122,28 +138,31 @@ class Round:
         assert sequence.slot_id is not None
         return DraftRequest(sequence.slot_id, sequence.token_ids, self.draft_limit(sequence), sequence.sampler.propose)
 
-    def _verify(self, sequences: list[Sequence], drafted: dict[str, _Drafted]) -> list[int]:
-        """One target pass over each last token and its draft; the row of logits that each sequence starts at."""
+    def _block(self, sequence: Sequence, drafted: _Drafted, *, alone: bool) -> _Block:
+        """The last token and its draft; with a second row that nobody reads where a single one must not be."""
+        assert sequence.slot_id is not None
+        token_ids = [sequence.token_ids[-1], *drafted.token_ids]
+        if self._pad_single and alone and len(token_ids) == 1 and len(sequence.token_ids) < self._context.n_ctx:
+            token_ids *= 2
+        checkpoint = self._context.checkpoint(sequence.slot_id, sequence.num_computed_tokens, len(token_ids))
+        return _Block(sequence, drafted, token_ids, checkpoint)
+
+    def _verify(self, blocks: list[_Block]) -> list[int]:
+        """One target pass over all blocks; the row of logits that each starts at."""
         self._batch.clear()
         first_rows = []
-        for sequence in sequences:
-            assert sequence.slot_id is not None
-            tokens = self._rows(sequence, drafted[sequence.id], alone=len(sequences) == 1)
+        for block in blocks:
+            assert block.sequence.slot_id is not None
+            tokens = block.token_ids
             first_rows.append(
-                self._batch.add(tokens, sequence.num_computed_tokens, sequence.slot_id, num_outputs=len(tokens))
+                self._batch.add(tokens, block.checkpoint.n_past, block.sequence.slot_id, num_outputs=len(tokens))
             )
         self._context.decode(self._batch)
         return first_rows
 
-    def _rows(self, sequence: Sequence, drafted: _Drafted, *, alone: bool) -> list[int]:
-        """The last token and its draft; with a second row that nobody reads where a single one must not be."""
-        last = sequence.token_ids[-1]
-        if self._pad_single and alone and not drafted.token_ids and len(sequence.token_ids) < self._context.n_ctx:
-            return [last, last]
-        return [last, *drafted.token_ids]
-
-    def _accept(self, sequence: Sequence, drafted: _Drafted, first_row: int) -> None:
-        """Keep what the target confirms and end the KV cache there, however this is left."""
+    def _accept(self, block: _Block, first_row: int) -> None:
+        """Keep what the target confirms; each kept token confirms the row before it, however this is left."""
+        sequence, drafted = block.sequence, block.drafted
         logits = self._context.logits()[first_row:]
         num_kept = num_accepted = 0
         try:
@@ -157,8 +176,25 @@ class Round:
         except RequestError as error:
             sequence.fail(error.info)
         finally:
-            self._trim(sequence, num_kept=num_kept, is_partial=self._pad_single or num_kept <= len(drafted.token_ids))
+            # A stop string takes back tokens that had been kept.
+            sequence.num_computed_tokens = min(block.checkpoint.n_past + num_kept, len(sequence.token_ids))
         self._count(sequence, drafted, num_accepted)
+
+    def _take_back(self, block: _Block) -> None:
+        """End the target's memory of a sequence where its tokens end."""
+        sequence, checkpoint = block.sequence, block.checkpoint
+        assert sequence.slot_id is not None
+        num_kept = sequence.num_computed_tokens - checkpoint.n_past
+        if num_kept == len(block.token_ids):
+            return
+        if num_kept > 0:
+            self._context.roll_back(sequence.slot_id, checkpoint, block.token_ids[:num_kept])
+        elif not self._context.model.is_recurrent:
+            self._context.trim(sequence.slot_id, sequence.num_computed_tokens)
+        else:
+            # The answer ended with an error, or with a stop string that began in an earlier round.
+            self._context.clear(sequence.slot_id)
+            sequence.num_computed_tokens = 0
 
     def keep(self, sequence: Sequence, token: int, logits: Logits) -> bool:
         """Add a token to the answer, with what was asked for about it; True when it ends the answer."""
@@ -174,12 +210,3 @@ class Round:
             return
         sequence.add_round(drafted.drafter, num_drafted, num_accepted)
         self.totals[drafted.drafter].add_round(num_drafted, num_accepted)
-
-    def _trim(self, sequence: Sequence, *, num_kept: int, is_partial: bool) -> None:
-        """Of the rows just decoded, `num_kept` belong to the sequence: each kept token confirmed the row before it."""
-        num_computed = sequence.num_computed_tokens + num_kept
-        # A stop string takes back tokens that had been kept.
-        sequence.num_computed_tokens = min(num_computed, len(sequence.token_ids))
-        if is_partial or sequence.num_computed_tokens < num_computed:
-            assert sequence.slot_id is not None
-            self._context.trim(sequence.slot_id, sequence.num_computed_tokens)

@@ -17,6 +17,9 @@ from typing import Any, Protocol
 class KvCache(Protocol):
     """What slots need of a context."""
 
+    @property
+    def can_share(self) -> bool: ...
+
     def copy(self, source: int, destination: int, n_past: int) -> None: ...
 
     def trim(self, seq_id: int, n_past: int) -> None: ...
@@ -82,7 +85,7 @@ class Slots:
         there is no other. There must be an idle slot. alone: no other slot is busy.
         """
         source, num_cached = self._longest_prefix(prompt_ids, partition)
-        slot = self._free_slot(source)
+        slot = source if source is not None and not self._kv.can_share else self._free_slot(source)
         if alone and self._would_scatter(slot, source):
             self._compact(slot, source, num_cached)
         elif source is slot:
@@ -140,6 +143,8 @@ class Slots:
         best_length = 0
         for slot in self.slots:
             if slot.partition != partition or not slot.token_ids or (self._only_in_order and not slot.in_order):
+                continue
+            if slot.busy and not self._kv.can_share:
                 continue
             length = min(common_prefix_length(slot.token_ids, prompt_ids), len(prompt_ids) - 1)
             if length > best_length and self._kv.can_trim(slot.id, length):

@@ -17,6 +17,8 @@ from homespec.engine.verdicts import Verdicts
 from homespec.errors import ModelUnsupported
 from homespec.frames import EngineSettings
 
+MAX_SNAPSHOTS = 4
+"""States that a recurrent memory may keep to take draft tokens back, beside the one it needs: each costs as much."""
 DEFAULT_MAX_CTX = 8192
 """Context when none is asked for, unless the model was trained for less."""
 
@@ -25,7 +27,7 @@ def target_params(settings: EngineSettings, model: Model) -> ContextParams:
     on_cpu = not library().offload_devices() or settings.n_gpu_layers == 0
     outputs = settings.slots * (1 + MAX_DRAFT_TOKENS)
     # A recurrent state cannot be cut to a prefix, and each kept one would cost memory of its own.
-    kept = settings.cached_prefixes if model.can_roll_back else 0
+    kept = 0 if model.is_recurrent else settings.cached_prefixes
     # On the CPU, one-row attention over f16 keys is split among threads from 512 cells on and then differs in the
     # last bits from every batch; bf16 keys take one path for all.
     kv_type = "bf16" if on_cpu and settings.exactness != "fast" else "f16"
@@ -37,6 +39,7 @@ def target_params(settings: EngineSettings, model: Model) -> ContextParams:
         n_threads=settings.threads or default_threads(),
         kv_type=kv_type if settings.kv_type == "auto" else settings.kv_type,
         flash_attention="on" if settings.flash_attention == "auto" and on_cpu else settings.flash_attention,
+        n_rs_seq=0 if settings.drafter_mode == "off" else min(settings.max_draft_tokens, MAX_SNAPSHOTS),
     )
 
 
@@ -48,9 +51,6 @@ def open_target(settings: EngineSettings, model: Model) -> tuple[Context, Exactn
     wanted = target_params(settings, model)
     if settings.exactness == "fast":
         return Context(model, wanted), Exactness(unchecked("exactness is set to 'fast'"))
-    if not model.can_roll_back:
-        reason = f"nothing is drafted: architecture {model.architecture!r} cannot take tokens back"
-        return Context(model, wanted), Exactness(Verdict(True, reason))
     if settings.exactness == "strict":
         return _open_strict(settings, model, wanted)
     context = Context(model, wanted)

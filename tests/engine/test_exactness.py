@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def outcome(measurement: Measurement) -> Verdict:
             return verdict
 
 
-def verdict_of(model: Model, *, pad_single: bool = False, n_ctx: int = 1024, **params: str) -> Verdict:
+def verdict_of(model: Model, *, pad_single: bool = False, n_ctx: int = 1024, **params: Any) -> Verdict:
     context = Context(
         model,
         ContextParams(n_ctx=n_ctx, n_seq_max=2, n_outputs_max=9, n_batch=128, n_threads=2, **params),

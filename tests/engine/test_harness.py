@@ -26,11 +26,11 @@ pytestmark = pytest.mark.real
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
-def holds(models: Models, **request: Any) -> bool:
+def holds(models: Models, memory: str = "random", **request: Any) -> bool:
     """Whether a drafted answer is the plain one, on a model where each token depends on all before it."""
     settings = {"wrong_every": 3, "max_tokens": 48, "ignore_eos": True, **request}
     try:
-        plain, drafted = plain_and_drafted(models.random, b"harness", **settings)
+        plain, drafted = plain_and_drafted(getattr(models, memory), b"harness", **settings)
     except HomespecError:
         return False
     assert drafted.speculation.drafted > 0
@@ -110,12 +110,44 @@ def test_a_wrong_round_is_noticed(
     assert not holds(models, temperature=temperature, wrong_every=wrong_every)
 
 
+def forget_to_restore(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Context, "_restore", lambda *_: None)
+
+
+def forget_to_replay(patch: pytest.MonkeyPatch) -> None:
+    roll_back = Context.roll_back
+    patch.setattr(Context, "roll_back", lambda context, seq_id, checkpoint, _: roll_back(context, seq_id, checkpoint))
+
+
+def replay_the_rejected_row(patch: pytest.MonkeyPatch) -> None:
+    roll_back = Context.roll_back
+
+    def one_more(context: Context, seq_id: int, checkpoint: Any, kept: Sequence[int]) -> None:
+        roll_back(context, seq_id, checkpoint, [*kept[:-1], (kept[-1] + 1) % 256])
+
+    patch.setattr(Context, "roll_back", one_more)
+
+
+@pytest.mark.parametrize("mutant", [forget_to_restore, forget_to_replay, replay_the_rejected_row])
+def test_a_wrong_state_is_noticed(models: Models, monkeypatch: pytest.MonkeyPatch, mutant: Mutant) -> None:
+    assert holds(models, "recurrent")
+    mutant(monkeypatch)
+    assert not holds(models, "recurrent")
+
+
+@pytest.mark.parametrize("mutant", [trim_by(-1), trim_by(1), never_trim])
+def test_a_wrong_snapshot_is_noticed(models: Models, monkeypatch: pytest.MonkeyPatch, mutant: Mutant) -> None:
+    assert holds(models, "hybrid", limit=4)
+    mutant(monkeypatch)
+    assert not holds(models, "hybrid", limit=4)
+
+
 def penalise_the_first_row_only(patch: pytest.MonkeyPatch) -> None:
     accept = Round._accept
 
-    def remember_start(engine_round: Round, sequence: EngineSequence, *rest: Any) -> None:
-        starts[sequence.id] = len(sequence.token_ids)
-        accept(engine_round, sequence, *rest)
+    def remember_start(engine_round: Round, block: Any, *rest: Any) -> None:
+        starts[block.sequence.id] = len(block.sequence.token_ids)
+        accept(engine_round, block, *rest)
 
     def choose(sequence: EngineSequence, logits: Logits, proposal: Any = None) -> int:
         known = sequence.token_ids[: starts.get(sequence.id)]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from homespec.engine.slots import Slots, common_prefix_length
+from homespec.engine.slots import Slot, Slots, common_prefix_length
 
 prompts = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 
@@ -12,11 +12,14 @@ prompts = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 class FakeKv:
     """Remembers which tokens each sequence id holds."""
 
-    def __init__(self, num_slots: int, window: int | None = None) -> None:
+    def __init__(self, num_slots: int, window: int | None = None, *, can_share: bool = True) -> None:
+        """can_share: as keys and values can; a running state belongs to one sequence and cannot be cut."""
         self.held: list[list[int]] = [[] for _ in range(num_slots)]
         self._window = window
+        self.can_share = can_share
 
     def copy(self, source: int, destination: int, n_past: int) -> None:
+        assert self.can_share
         assert source != destination
         assert not self.held[destination]
         self.held[destination] = self.held[source][:n_past]
@@ -35,6 +38,8 @@ class FakeKv:
         self.held[seq_id] = list(saved)
 
     def can_trim(self, seq_id: int, n_past: int) -> bool:
+        if not self.can_share:
+            return n_past == len(self.held[seq_id])
         return self._window is None or n_past >= len(self.held[seq_id]) - self._window
 
 
@@ -42,24 +47,30 @@ class SlotMachine(RuleBasedStateMachine):
     """Requests come and go; what the bookkeeping says and what the cache holds must be the same all the time."""
 
     NUM_SLOTS = 3
+    CAN_SHARE = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.kv = FakeKv(self.NUM_SLOTS)
+        self.kv = FakeKv(self.NUM_SLOTS, can_share=self.CAN_SHARE)
         self.cleared: list[int] = []
         self.slots = Slots(self.kv, self.NUM_SLOTS, on_clear=self.cleared.append)
         self.busy: dict[int, list[int]] = {}
         self.owner: dict[int, str] = {}
 
+    def usable(self, slot: Slot, prompt: list[int]) -> int:
+        """Tokens of the prompt that may be taken from a slot."""
+        length = min(common_prefix_length(slot.token_ids, prompt), len(prompt) - 1)
+        if self.CAN_SHARE:
+            return length
+        return length if slot.id not in self.busy and length == len(slot.token_ids) else 0
+
     @precondition(lambda self: len(self.busy) < self.NUM_SLOTS)
     @rule(prompt=prompts, partition=st.sampled_from(["a", "b"]))
     def acquire(self, prompt: list[int], partition: str) -> None:
-        known = [
-            common_prefix_length(slot.token_ids, prompt) for slot in self.slots.slots if slot.partition == partition
-        ]
+        known = [self.usable(slot, prompt) for slot in self.slots.slots if slot.partition == partition]
         acquired = self.slots.acquire(prompt, partition, alone=not self.busy)
         assert acquired.slot.id not in self.busy
-        assert acquired.num_cached_tokens == min(max(known, default=0), len(prompt) - 1)
+        assert acquired.num_cached_tokens == max(known, default=0)
         assert self.kv.held[acquired.slot.id] == prompt[: acquired.num_cached_tokens]
         if acquired.source_id is not None and acquired.source_id != acquired.slot.id:
             assert self.owner[acquired.source_id] == partition
@@ -105,7 +116,14 @@ class SlotMachine(RuleBasedStateMachine):
             assert slot.token_ids == (held if not slot.busy else held[: len(slot.token_ids)])
 
 
+class StateMachine(SlotMachine):
+    """The same over memories that cannot be cut or shared."""
+
+    CAN_SHARE = False
+
+
 TestSlots = SlotMachine.TestCase
+TestSlotsOfStates = StateMachine.TestCase
 
 
 def test_the_last_prompt_token_is_always_computed() -> None:

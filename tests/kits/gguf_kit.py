@@ -141,6 +141,10 @@ class TinyModel:
     """Matrices in Q8_0, which multiplies the same whatever the number of rows; else in F16, where rows matter."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """More keys, as strings."""
+    sizes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
+    """More keys of the architecture, without its name in front."""
+    in_f32: Sequence[str] = ()
+    """Ends of the names of matrices that must not be quantised."""
 
     def write(self, path: Path) -> Path:
         writer = gguf.GGUFWriter(path, self.architecture)
@@ -148,6 +152,9 @@ class TinyModel:
         self.vocabulary.write(writer)
         for key, text in self.metadata.items():
             writer.add_string(key, text)
+        for key, size in self.sizes.items():
+            add = writer.add_uint32 if isinstance(size, int) else writer.add_array
+            add(f"{self.architecture}.{key}", size)
         for name, tensor in self.tensors.items():
             self._write_tensor(writer, name, tensor)
         writer.write_header_to_file()
@@ -169,7 +176,7 @@ class TinyModel:
         writer.add_rope_freq_base(10000.0)
 
     def _write_tensor(self, writer: Any, name: str, tensor: Floats) -> None:
-        if tensor.ndim == 1:
+        if tensor.ndim == 1 or name.endswith(tuple(self.in_f32)):
             writer.add_tensor(name, tensor)
         elif self.quantized:
             kind = gguf.GGMLQuantizationType.Q8_0

@@ -6,6 +6,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.kits import memory_kit
 from tests.kits.gguf_kit import (
     NextToken,
     Shape,
@@ -68,6 +69,18 @@ class Models:
     def other_random(self) -> Path:
         """Pairs with `random` and is hardly ever right."""
         return self.write("other-random", random_llama(byte_vocabulary(), seed=2))
+
+    @cached_property
+    def sliding(self) -> Path:
+        return self.write("sliding", memory_kit.sliding(byte_vocabulary(), seed=1))
+
+    @cached_property
+    def recurrent(self) -> Path:
+        return self.write("recurrent", memory_kit.recurrent(byte_vocabulary(), seed=1))
+
+    @cached_property
+    def hybrid(self) -> Path:
+        return self.write("hybrid", memory_kit.hybrid(byte_vocabulary(), seed=1))
 
     @cached_property
     def chain(self) -> NextToken:

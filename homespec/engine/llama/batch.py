@@ -29,7 +29,7 @@ class Batch:
         self._arrays = {"token": token, "pos": pos, "n_seq_id": n_seq_id, "seq_id": pointers, "logits": output}
         for field, array in self._arrays.items():
             self._point(field, array)
-        self._token, self._pos, self._seq_id, self._output = map(memoryview, (token, pos, seq_id, output))
+        self._token, self._pos, self._seq_id, self._output = token.data, pos.data, seq_id.data, output.data
 
     def clear(self) -> None:
         self.n_tokens = 0

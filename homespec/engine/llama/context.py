@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import llama_cpp.llama_cpp as C
 import numpy as np
@@ -18,6 +20,10 @@ from homespec.status import ModelMemory
 KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _NO_KV_SLOT = 1
+_RECURRENT_PART = 1
+"""LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: keys and values are left out, they can be cut."""
+
+State = ctypes.Array[ctypes.c_uint8]
 
 # A second binding that returns the address: making an array from a POINTER costs a tenth of a millisecond per round.
 _logits_address = C._lib["llama_get_logits"]
@@ -37,6 +43,18 @@ class ContextParams:
     n_threads: int = 1
     kv_type: str = "f16"
     flash_attention: str = "auto"
+    n_rs_seq: int = 0
+    """Snapshots that a recurrent memory keeps per sequence, each as large as the state itself; ignored where the
+    architecture has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What it takes to bring a sequence back to `n_past` tokens."""
+
+    n_past: int
+    state: State | None = None
+    """The recurrent part of the memory; None where rows can simply be taken back."""
 
 
 class Context:
@@ -55,6 +73,7 @@ class Context:
         native.flash_attn_type = _FLASH_ATTENTION[params.flash_attention]
         native.kv_unified = True
         native.swa_full = False
+        native.n_rs_seq = params.n_rs_seq
         with native_log.capture() as lines:
             self._handle = C.llama_init_from_model(model.handle, native)
         if not self._handle:
@@ -65,6 +84,7 @@ class Context:
         self.memory = memory_of(lines)
         self.n_ctx = int(C.llama_n_ctx(self._handle))
         self._kv = C.llama_get_memory(self._handle)
+        self._replay = Batch(params.n_batch)
         self._n_outputs = 0
         self._max_outputs = int(native.n_outputs_max)
         self._logits_at = 0
@@ -107,26 +127,62 @@ class Context:
         """Let `destination` share the first `n_past` tokens of `source`; costs no KV memory (unified cache)."""
         C.llama_memory_seq_cp(self._kv, source, destination, 0, n_past)
 
-    def save(self, seq_id: int) -> ctypes.Array[ctypes.c_uint8]:
-        """The KV cache of a sequence, as bytes."""
-        size = int(C.llama_state_seq_get_size(self._handle, seq_id))
-        saved = (ctypes.c_uint8 * size)()
-        if C.llama_state_seq_get_data(self._handle, saved, size, seq_id) != size:
-            raise DecodeError(f"the KV cache of sequence {seq_id} ({size} bytes) could not be copied")
-        return saved
+    def save(self, seq_id: int) -> State:
+        """The memory of a sequence, as bytes."""
+        return self._save(seq_id, flags=0)
 
-    def restore(self, seq_id: int, saved: ctypes.Array[ctypes.c_uint8]) -> None:
+    def restore(self, seq_id: int, saved: State) -> None:
         """Give a sequence, which must be empty, what `save` has returned: cell by cell in the order of positions."""
-        if not C.llama_state_seq_set_data(self._handle, saved, len(saved), seq_id):
-            raise DecodeError(f"the KV cache of sequence {seq_id} ({len(saved)} bytes) could not be restored")
+        self._restore(seq_id, saved, flags=0)
+
+    def checkpoint(self, seq_id: int, n_past: int, num_rows: int | None = None) -> Checkpoint:
+        """Make sure that the sequence, which has `n_past` tokens, can be brought back after some more are decoded.
+
+        num_rows: all of them in one call, and at least the first will stay; None: in any number of calls. Costs
+        nothing but for recurrent memories without enough snapshots, whose state is copied.
+        """
+        if not self.model.is_recurrent or (num_rows is not None and num_rows <= self.num_snapshots + 1):
+            return Checkpoint(n_past)
+        return Checkpoint(n_past, self._save(seq_id, _RECURRENT_PART))
+
+    def roll_back(self, seq_id: int, checkpoint: Checkpoint, kept: Sequence[int] = ()) -> None:
+        """Keep the first `n_past` tokens of the checkpoint, and of the rows decoded since then `kept`, the first ones.
+
+        Where a state was copied it is put back and `kept` is decoded once more, so rows of logits are lost. Raises
+        DecodeError where the memory cannot do it.
+        """
+        if checkpoint.state is None:
+            self.trim(seq_id, checkpoint.n_past + len(kept))
+            return
+        if not checkpoint.n_past:
+            self.clear(seq_id)
+        else:
+            # The state first: a recurrent memory refuses to cut what is behind its own end.
+            self._restore(seq_id, checkpoint.state, _RECURRENT_PART)
+            self.trim(seq_id, checkpoint.n_past)
+        if kept:
+            self._replay.clear()
+            self._replay.add(kept, checkpoint.n_past, seq_id, num_outputs=0)
+            self.decode(self._replay)
+
+    @cached_property
+    def num_snapshots(self) -> int:
+        """Rows of one call that a recurrent memory can take back by itself; 0 where a state must be copied for it."""
+        return int(C.llama_n_rs_seq(self._handle)) if self.model.is_recurrent else 0
+
+    @property
+    def can_share(self) -> bool:
+        """Whether several sequences can share a prefix: a running state belongs to one."""
+        return not self.model.is_recurrent
 
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         """Whether the sequence still holds what a continuation after `n_past` tokens attends to.
 
-        A sliding window forgets old tokens: trimming below its reach succeeds and then gives garbage.
+        A sliding window forgets old tokens: trimming below its reach succeeds and then gives garbage. A recurrent
+        state holds all of its tokens or none.
         """
-        if not self.model.can_roll_back:
-            return False
+        if self.model.is_recurrent:
+            return n_past == self.kv_length(seq_id)
         if not self.model.n_swa:
             return True
         return bool(C.llama_memory_seq_pos_min(self._kv, seq_id) <= max(0, n_past - self.model.n_swa))
@@ -143,6 +199,17 @@ class Context:
     @property
     def flash_attention(self) -> bool:
         return self.params.flash_attention != "off"
+
+    def _save(self, seq_id: int, flags: int) -> State:
+        size = int(C.llama_state_seq_get_size_ext(self._handle, seq_id, flags))
+        saved = (ctypes.c_uint8 * size)()
+        if C.llama_state_seq_get_data_ext(self._handle, saved, size, seq_id, flags) != size:
+            raise DecodeError(f"the memory of sequence {seq_id} ({size} bytes) could not be copied")
+        return saved
+
+    def _restore(self, seq_id: int, saved: State, flags: int) -> None:
+        if not C.llama_state_seq_set_data_ext(self._handle, saved, len(saved), seq_id, flags):
+            raise DecodeError(f"the memory of sequence {seq_id} ({len(saved)} bytes) could not be restored")
 
     def close(self) -> None:
         if self._handle:

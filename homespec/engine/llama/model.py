@@ -75,9 +75,9 @@ class Model:
         return int(C.llama_model_n_swa(self.handle))
 
     @cached_property
-    def can_roll_back(self) -> bool:
-        """Whether any number of tokens can be taken back: not so for recurrent and hybrid memories."""
-        return not (C.llama_model_is_recurrent(self.handle) or C.llama_model_is_hybrid(self.handle))
+    def is_recurrent(self) -> bool:
+        """Whether its memory, or a part of it, is a running state, which cannot be cut like a list of keys."""
+        return bool(C.llama_model_is_recurrent(self.handle) or C.llama_model_is_hybrid(self.handle))
 
     @property
     def has_encoder(self) -> bool:

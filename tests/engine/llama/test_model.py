@@ -27,7 +27,7 @@ def test_the_demo_model_is_what_it_is_known_to_be(models: Models) -> None:
         assert (model.vocab.bos, model.vocab.eos) == (1, 2)
         assert not model.vocab.adds_bos
         assert {0, 2} <= model.vocab.end_tokens <= set(range(17))
-        assert model.can_roll_back
+        assert not model.is_recurrent
         assert not model.has_encoder
         assert model.n_swa == 0
         assert model.memory.weights_bytes > 90_000_000

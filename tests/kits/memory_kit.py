@@ -1,0 +1,162 @@
+"""Models whose memory is not a plain list of keys: random weights, so that every token depends on all before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tests.kits.gguf_kit import Floats, Shape, TinyModel, Vocabulary
+
+Matrix = Callable[[int, int], Floats]
+
+SHAPE = Shape(n_layer=4)
+WINDOW = 24
+"""Tokens that the sliding layers look back on."""
+_SSM_F32 = ("ssm_conv1d.weight", "ssm_a")
+
+
+def sliding(vocabulary: Vocabulary, seed: int) -> TinyModel:
+    """olmo2: three layers with a sliding window, then one that sees everything."""
+    matrix = _matrices(seed)
+    tensors = _ends(vocabulary, matrix)
+    kv_size = SHAPE.n_head_kv * SHAPE.head_dim
+    for layer in range(SHAPE.n_layer):
+        tensors |= _named(
+            layer,
+            **_attention(matrix, query_size=SHAPE.n_embd),
+            **_feed_forward(matrix),
+            attn_q_norm=_ones(SHAPE.n_embd),
+            attn_k_norm=_ones(kv_size),
+            post_attention_norm=_ones(SHAPE.n_embd),
+            post_ffw_norm=_ones(SHAPE.n_embd),
+        )
+    sizes = {"attention.sliding_window": WINDOW}
+    return TinyModel(vocabulary, SHAPE, tensors, architecture="olmo2", sizes=sizes)
+
+
+def recurrent(vocabulary: Vocabulary, seed: int) -> TinyModel:
+    """mamba: nothing but a running state, and no snapshots of it."""
+    matrix = _matrices(seed)
+    inner, state, rank = 2 * SHAPE.n_embd, 16, 32
+    tensors = _ends(vocabulary, matrix)
+    for layer in range(SHAPE.n_layer):
+        tensors |= _named(
+            layer,
+            attn_norm=_ones(SHAPE.n_embd),
+            ssm_in=matrix(2 * inner, SHAPE.n_embd),
+            ssm_conv1d=matrix(inner, 4),
+            ssm_x=matrix(rank + 2 * state, inner),
+            ssm_dt=matrix(inner, rank),
+            ssm_out=matrix(SHAPE.n_embd, inner),
+        )
+        tensors |= {
+            f"blk.{layer}.ssm_conv1d.bias": np.zeros(inner, np.float32),
+            f"blk.{layer}.ssm_dt.bias": np.zeros(inner, np.float32),
+            f"blk.{layer}.ssm_a": -_steps(state, inner),
+            f"blk.{layer}.ssm_d": _ones(inner),
+        }
+    sizes = {
+        "ssm.conv_kernel": 4,
+        "ssm.inner_size": inner,
+        "ssm.state_size": state,
+        "ssm.time_step_rank": rank,
+    }
+    return TinyModel(vocabulary, SHAPE, tensors, architecture="mamba", sizes=sizes, in_f32=_SSM_F32)
+
+
+def hybrid(vocabulary: Vocabulary, seed: int) -> TinyModel:
+    """qwen35: layers with a running state and layers with attention in turn; snapshots where they are asked for."""
+    matrix = _matrices(seed)
+    tensors = _ends(vocabulary, matrix)
+    for layer in range(SHAPE.n_layer):
+        mixer = _delta_net(matrix) if layer % 2 == 0 else _gated_attention(matrix)
+        tensors |= _named(layer, **mixer, **_feed_forward(matrix), post_attention_norm=_ones(SHAPE.n_embd))
+        if layer % 2 == 0:
+            tensors |= {f"blk.{layer}.ssm_dt.bias": np.zeros(_HEADS, np.float32), f"blk.{layer}.ssm_a": -_ones(_HEADS)}
+    sizes: dict[str, int | list[int]] = {
+        "attention.key_length": SHAPE.head_dim,
+        "attention.value_length": SHAPE.head_dim,
+        "full_attention_interval": 2,
+        "rope.dimension_sections": [3, 3, 2, 0],
+        "ssm.conv_kernel": 4,
+        "ssm.inner_size": _HEADS * _STATE,
+        "ssm.state_size": _STATE,
+        "ssm.time_step_rank": _HEADS,
+        "ssm.group_count": _GROUPS,
+    }
+    return TinyModel(vocabulary, SHAPE, tensors, architecture="qwen35", sizes=sizes, in_f32=_SSM_F32)
+
+
+_STATE, _GROUPS, _HEADS = 16, 2, 4
+
+
+def _delta_net(matrix: Matrix) -> dict[str, Floats]:
+    values = _HEADS * _STATE
+    mixed = 2 * _GROUPS * _STATE + values
+    return {
+        "attn_norm": _ones(SHAPE.n_embd),
+        "attn_qkv": matrix(mixed, SHAPE.n_embd),
+        "attn_gate": matrix(values, SHAPE.n_embd),
+        "ssm_conv1d": matrix(mixed, 4),
+        "ssm_beta": matrix(_HEADS, SHAPE.n_embd),
+        "ssm_alpha": matrix(_HEADS, SHAPE.n_embd),
+        "ssm_norm": _ones(_STATE),
+        "ssm_out": matrix(SHAPE.n_embd, values),
+    }
+
+
+def _gated_attention(matrix: Matrix) -> dict[str, Floats]:
+    return {
+        "attn_norm": _ones(SHAPE.n_embd),
+        **_attention(matrix, query_size=2 * SHAPE.n_embd),
+        "attn_q_norm": _ones(SHAPE.head_dim),
+        "attn_k_norm": _ones(SHAPE.head_dim),
+    }
+
+
+def _attention(matrix: Matrix, query_size: int) -> dict[str, Floats]:
+    kv_size = SHAPE.n_head_kv * SHAPE.head_dim
+    return {
+        "attn_q": matrix(query_size, SHAPE.n_embd),
+        "attn_k": matrix(kv_size, SHAPE.n_embd),
+        "attn_v": matrix(kv_size, SHAPE.n_embd),
+        "attn_output": matrix(SHAPE.n_embd, SHAPE.n_embd),
+    }
+
+
+def _feed_forward(matrix: Matrix) -> dict[str, Floats]:
+    return {
+        "ffn_gate": matrix(SHAPE.n_ff, SHAPE.n_embd),
+        "ffn_up": matrix(SHAPE.n_ff, SHAPE.n_embd),
+        "ffn_down": matrix(SHAPE.n_embd, SHAPE.n_ff),
+    }
+
+
+def _ends(vocabulary: Vocabulary, matrix: Matrix) -> dict[str, Floats]:
+    num_tokens = len(vocabulary.texts)
+    return {
+        "token_embd.weight": matrix(num_tokens, SHAPE.n_embd),
+        "output.weight": matrix(num_tokens, SHAPE.n_embd),
+        "output_norm.weight": _ones(SHAPE.n_embd),
+    }
+
+
+def _named(layer: int, **weights: Floats) -> dict[str, Floats]:
+    return {f"blk.{layer}.{name}.weight": weight for name, weight in weights.items()}
+
+
+def _matrices(seed: int) -> Matrix:
+    rng = np.random.default_rng(seed)
+    return lambda rows, columns: (
+        rng.standard_normal((rows, columns), dtype=np.float32) * np.float32(2 / np.sqrt(columns))
+    )
+
+
+def _ones(size: int) -> Floats:
+    return np.ones(size, np.float32)
+
+
+def _steps(state: int, inner: int) -> Floats:
+    """How fast each of the `state` parts forgets, as Mamba is initialised (Gu and Dao 2023, §3.6)."""
+    return np.tile(np.arange(1, state + 1, dtype=np.float32), (inner, 1))
