@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv demo test check format clean
+.PHONY: venv demo test check format clean bench-identity
 
 venv: $(STAMP)
 
@@ -24,6 +24,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/pytest
+
+# Hours. ARGS="--prompts 40 --tokens 128" makes it shorter.
+bench-identity: $(STAMP)
+	$(BIN)/python -m tests.bench_identity $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

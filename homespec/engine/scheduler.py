@@ -7,6 +7,7 @@ neighbour's prompt could change the last bits of another request's logits.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -23,8 +24,10 @@ from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull, RequestError
-from homespec.frames import Delta, Finished, Frame, Measured, Refused, Snapshot, TokenLogprob
+from homespec.frames import Delta, Finished, Frame, Happened, Measured, Refused, Snapshot, TokenLogprob
 from homespec.status import EngineCounters, EngineSnapshot
+
+logger = logging.getLogger("homespec.engine.scheduler")
 
 SNAPSHOT_INTERVAL_S = 0.4
 DELTA_INTERVAL_S = 0.02
@@ -92,8 +95,11 @@ class Scheduler:
                 self.step()
             elif self.exactness.measure is not None:
                 self._measure(self.exactness.measure)
+            is_done = was_busy and not self.busy
+            if is_done:
+                self._repair()
             # The last snapshot before a wait must show that nothing runs any more.
-            self._report(force=was_busy and not self.busy)
+            self._report(force=is_done)
 
     def stop(self) -> None:
         self._stopping = True
@@ -136,6 +142,12 @@ class Scheduler:
             self._end_measurement(done.value)
         except KvCacheFull:
             self._end_measurement(unchecked("the context is too full for it"))
+
+    def _repair(self) -> None:
+        """A wrong prefix would spoil every answer that starts from it: it costs less to look than to trust."""
+        for fault in self._slots.repair():
+            logger.error("%s; given up", fault)
+            self._send(Happened("engine", f"KV cache repaired: {fault}"))
 
     def _restart_measurement(self) -> None:
         """A request frees cells and fills others: rows measured before and after it would not be comparable."""

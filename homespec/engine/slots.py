@@ -32,6 +32,8 @@ class KvCache(Protocol):
 
     def can_trim(self, seq_id: int, n_past: int) -> bool: ...
 
+    def kv_length(self, seq_id: int) -> int: ...
+
 
 @dataclass(slots=True)
 class Slot:
@@ -137,6 +139,17 @@ class Slots:
             return False
         self._forget(min(kept, key=lambda slot: slot.last_used))
         return True
+
+    def repair(self) -> list[str]:
+        """Compare the books with the cache, while nothing runs, and give up what differs; one line for each slot."""
+        faults = []
+        for slot in self.slots:
+            if (held := self._kv.kv_length(slot.id)) != len(slot.token_ids):
+                faults.append(
+                    f"slot {slot.id} holds {held} tokens in the KV cache and {len(slot.token_ids)} in the books"
+                )
+                self._forget(slot)
+        return faults
 
     def _longest_prefix(self, prompt_ids: list[int], partition: str) -> tuple[Slot | None, int]:
         best: Slot | None = None

@@ -38,6 +38,7 @@ def driver(request: pytest.FixtureRequest, models: Models) -> Iterator[Driver]:
         engine.scheduler.set_drafter("auto")
         assert engine.context.num_snapshots == (4 if kind == "hybrid" else 0)
         yield engine
+        assert engine.scheduler._slots.repair() == []
 
 
 def _path(models: Models, kind: str) -> Path:

@@ -232,6 +232,17 @@ def test_one_request_may_use_the_whole_context_whatever_the_number_of_slots(mode
             assert answer.finished.num_output_tokens == 12
 
 
+def test_the_books_agree_with_the_cache_after_whatever_happened(driver: Driver) -> None:
+    """Answers, stops inside a block, a cancelled request, preemption: nothing is ever there to repair."""
+    driver.run(*(ask(prompt, mode="draft", max_tokens=150) for prompt in (b"one", b"two", b"three", b"four")))
+    driver.run(ask(b"stop", mode="draft", stop=("\ufffd",), max_tokens=80))
+    cancelled = driver.submit(ask(b"cancel me", mode="draft", max_tokens=None))
+    for _ in range(5):
+        driver.scheduler.step()
+    driver.scheduler.cancel(cancelled.id)
+    assert driver.scheduler._slots.repair() == []
+
+
 # Prefix reuse
 
 

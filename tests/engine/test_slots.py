@@ -37,6 +37,9 @@ class FakeKv:
         assert not self.held[seq_id]
         self.held[seq_id] = list(saved)
 
+    def kv_length(self, seq_id: int) -> int:
+        return len(self.held[seq_id])
+
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         if not self.can_share:
             return n_past == len(self.held[seq_id])
@@ -99,6 +102,11 @@ class SlotMachine(RuleBasedStateMachine):
         del self.busy[slot_id]
         self.slots.discard(slot_id)
         assert self.kv.held[slot_id] == []
+
+    @precondition(lambda self: not self.busy)
+    @rule()
+    def repair(self) -> None:
+        assert self.slots.repair() == []
 
     @rule()
     def evict(self) -> None:
@@ -181,3 +189,17 @@ def test_common_prefix_across_blocks() -> None:
     for length in (0, 255, 256, 257, 511, 512, 1000):
         assert common_prefix_length(base, base[:length]) == length
         assert common_prefix_length(base, [*base[:length], -1]) == length
+
+
+def test_books_that_differ_from_the_cache_are_given_up_with_both_numbers() -> None:
+    kv = FakeKv(2)
+    slots = Slots(kv, 2)
+    for prompt in ([1, 2, 3], [4, 5]):
+        slot = slots.acquire(prompt, "").slot
+        kv.held[slot.id] = list(prompt)
+        slots.release(slot.id, prompt)
+    kv.held[0].append(9)
+    assert slots.repair() == ["slot 0 holds 4 tokens in the KV cache and 3 in the books"]
+    assert kv.held == [[], [4, 5]]
+    assert slots.repair() == []
+    assert slots.acquire([1, 2, 3, 4], "").num_cached_tokens == 0
