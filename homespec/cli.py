@@ -72,6 +72,17 @@ def top(url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
+def status(
+    url: Url = DEFAULT_URL,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole snapshot as JSON.")] = False,
+) -> None:
+    """Print the daemon's state as one screen of plain text."""
+    from homespec.client.page import show
+
+    sys.exit(show(url, os.environ.get("HOMESPEC_API_KEY"), as_json=as_json))
+
+
+@app.command()
 def chat(
     url: Url = DEFAULT_URL,
     system: Annotated[str | None, typer.Option(help="System message.")] = None,
