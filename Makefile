@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml
 		|| { echo "creating $(VENV) failed: on Debian and Ubuntu run 'sudo apt install python3-venv python3-dev'" >&2; exit 1; }
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null \
 		|| { echo "no C++ compiler found: on Debian and Ubuntu run 'sudo apt install build-essential'" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,bench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,bench,web]'
 	@touch $@
 
 demo: $(STAMP)

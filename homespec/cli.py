@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from homespec import __version__
-from homespec.config import DEFAULT_URL, load
+from homespec.config import DEFAULT_URL, DEFAULT_WEB_PORT, load
 from homespec.errors import ExitCode, HomespecError
 from homespec.units import one_line
 
@@ -64,11 +64,15 @@ def serve(
 
 
 @app.command()
-def top(url: Url = DEFAULT_URL) -> None:
+def top(
+    url: Url = DEFAULT_URL,
+    web: Annotated[bool, typer.Option("--web", help="Serve the dashboard as a web page on this machine.")] = False,
+    web_port: Annotated[int, typer.Option(help="With --web: port of the page.", min=1, max=65535)] = DEFAULT_WEB_PORT,
+) -> None:
     """Watch a daemon: the live dashboard."""
-    from homespec.tui import run_top
+    from homespec.tui import run_top, run_web
 
-    sys.exit(run_top(url, os.environ.get("HOMESPEC_API_KEY")))
+    sys.exit(run_web(url, web_port) if web else run_top(url, os.environ.get("HOMESPEC_API_KEY")))
 
 
 @app.command()

@@ -17,6 +17,7 @@ from homespec.errors import ConfigError
 
 ENV_PREFIX = "HOMESPEC_"
 DEFAULT_PORT = 8642
+DEFAULT_WEB_PORT = DEFAULT_PORT + 1
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 # Read by other parts of homespec, not settings of the daemon.
 _OTHER_VARIABLES = frozenset({"HOMESPEC_CONFIG", "HOMESPEC_URL"})

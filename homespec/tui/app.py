@@ -165,7 +165,8 @@ def _answer_text(mode: str, answer: dict[str, object]) -> str:
 
 def run(url: str, api_key: str | None) -> int:
     """Run the dashboard in this terminal."""
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+    in_browser = "TEXTUAL_DRIVER" in os.environ
+    if not in_browser and (not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"):
         print("homespec top needs a terminal; 'homespec status' prints plain text.", file=sys.stderr)
         return ExitCode.USAGE
     app = TopApp(Client(url, api_key))
