@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from homespec.engine.drafters.cache import FollowingCache
 from homespec.engine.drafters.drafter import Draft, DraftRequest
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal
-from homespec.engine.slots import common_prefix_length
 from homespec.errors import KvCacheFull
 
 
@@ -38,29 +38,22 @@ class ModelDrafter:
 
     name = "draft"
 
-    def __init__(self, context: Context, target: Vocab, *, chunk: int) -> None:
+    def __init__(self, context: Context, target: Vocab, *, chunk: int, window: int) -> None:
+        """window: most tokens of one sequence in the KV cache, drafted ones included; at least 256."""
         self._context = context
         self._target = target
         self._chunk = chunk
         self._batch = Batch(context.params.n_batch)
-        self._held: dict[int, list[int]] = {}
-        """Tokens in the KV cache, per slot."""
+        self._cache = FollowingCache(context, window)
         self.memory = context.memory_with_model
 
     def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
-        source = self._held.get(source_id, []) if source_id is not None else []
-        if source_id == slot_id:
-            return  # the slot goes on with what it has; the next call trims it
-        self.close(slot_id)
-        count = min(num_shared, len(source))
-        if source_id is not None and count and self._context.can_trim(source_id, count):
-            self._context.copy(source_id, slot_id, count)
-            self._held[slot_id] = source[:count]
+        self._cache.begin(slot_id, source_id, num_shared)
 
     def prefill(self, slot_id: int, token_ids: list[int]) -> None:
-        if len(token_ids) >= self._context.n_ctx:
-            return
-        pending = self._rewind(slot_id, token_ids)
+        if len(token_ids) > self._cache.window:
+            return  # most of it would be dropped again: `propose` starts from the end of the prompt
+        pending = self._cache.rewind(slot_id, token_ids)
         if self._knows(pending):
             self._feed(slot_id, pending)
 
@@ -70,10 +63,7 @@ class ModelDrafter:
         room = self._batch.capacity
         asking = {request.slot_id for request in requests}
         for request in requests:
-            if len(request.token_ids) + request.max_tokens > self._context.n_ctx:
-                drafts[request.slot_id] = Draft([], "over the drafter's context")
-                continue
-            pending = self._rewind(request.slot_id, request.token_ids)
+            pending = self._cache.rewind(request.slot_id, request.token_ids, request.max_tokens)
             if not self._knows(pending):
                 drafts[request.slot_id] = Draft([], "a token that the drafter does not know")
                 continue
@@ -88,11 +78,10 @@ class ModelDrafter:
         return [drafts[request.slot_id] for request in requests]
 
     def close(self, slot_id: int) -> None:
-        if self._held.pop(slot_id, None):
-            self._context.clear(slot_id)
+        self._cache.close(slot_id)
 
     def shutdown(self) -> None:
-        self._held.clear()
+        self._cache.forget()
         self._context.close()
         self._context.model.close()
 
@@ -111,7 +100,10 @@ class ModelDrafter:
             active = [run for run in active if not self._is_complete(run)]
 
     def _is_complete(self, run: _Run) -> bool:
-        return len(run.draft) >= run.request.max_tokens or self._target.is_end(run.tokens[-1])
+        if len(run.draft) >= run.request.max_tokens or self._target.is_end(run.tokens[-1]):
+            return True
+        goes_on = run.request.should_continue
+        return goes_on is not None and not goes_on(len(run.draft) - 1, run.draft[-1].confidence)
 
     def _row(self, logits: Logits) -> Logits:
         """Logits over the target's vocabulary: padding ids that only one of the two knows are never drafted."""
@@ -119,15 +111,6 @@ class ModelDrafter:
         if missing > 0:
             return np.concatenate([logits, np.full(missing, -np.inf, np.float32)])
         return logits[: self._target.n_vocab]
-
-    def _rewind(self, slot_id: int, token_ids: list[int]) -> list[int]:
-        """Take back what does not belong to the sequence; return what is still to decode, at least the last token."""
-        held = self._held.setdefault(slot_id, [])
-        keep = min(common_prefix_length(held, token_ids), len(token_ids) - 1)
-        if keep < len(held):
-            self._context.trim(slot_id, keep)
-            del held[keep:]
-        return token_ids[keep:]
 
     def _knows(self, token_ids: list[int]) -> bool:
         """Padding ids that only the target has are no tokens of the drafter."""
@@ -141,17 +124,17 @@ class ModelDrafter:
         """Decode (slot, tokens, outputs) rows in one call; None when there is no room even without slots not in use."""
         self._batch.clear()
         first_rows = [
-            self._batch.add(tokens, len(self._held[slot_id]), slot_id, outputs) for slot_id, tokens, outputs in rows
+            self._batch.add(tokens, len(self._cache[slot_id]), slot_id, outputs) for slot_id, tokens, outputs in rows
         ]
         try:
             self._context.decode(self._batch)
         except KvCacheFull:
-            idle = self._held.keys() - {row[0] for row in rows} - in_use
+            idle = set(self._cache) - {row[0] for row in rows} - in_use
             if not idle:
                 return None
             for slot_id in idle:
                 self.close(slot_id)
             return self._decode(rows, in_use)
         for slot_id, tokens, _ in rows:
-            self._held[slot_id].extend(tokens)
+            self._cache[slot_id].extend(tokens)
         return first_rows
