@@ -1,0 +1,1 @@
+"""`homespec derive`: a smaller copy of a target that drafts for it."""

@@ -1,0 +1,125 @@
+"""Making the copy: room on the disk, a child that writes, a rename at the end, and what the copy is good for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from homespec.derive.child import run_child
+from homespec.derive.prompts import PROMPTS
+from homespec.derive.recipe import Recipe
+from homespec.errors import DeriveError
+from homespec.store.model_file import check
+from homespec.units import MIB, format_bytes, format_rate, format_ratio
+
+NUM_DRAFT_TOKENS = 4
+NUM_ANSWER_TOKENS = 64
+LARGEST_SHARE = 0.95
+"""Of the model's size; a copy larger than that saves nothing worth drafting for."""
+_SPARE_BYTES = 64 * MIB
+"""Left free on the disk: a full one harms more than the missing copy."""
+
+
+def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num_prompts: int = len(PROMPTS)) -> Path:
+    """Write the copy, say how big it is and, on the given number of prompts, how often it is right.
+
+    Raises DeriveError, ModelNotFound or ModelCorrupt.
+    """
+    model = model.expanduser().absolute()
+    check(model)
+    target = (output.expanduser().absolute() if output else recipe.path_beside(model)).absolute()
+    _check_output(model, target, force=force)
+    plan = run_child("plan", _options(model, recipe))
+    _check_room(target.parent, plan["size_bytes"], plan["model_bytes"])
+    _write(model, recipe, target)
+    size, whole = target.stat().st_size, model.stat().st_size
+    print(f"copy               {target}")
+    print(f"size               {format_bytes(size)}, {size / whole:.0%} of the model's {format_bytes(whole)}")
+    if num_prompts:
+        _print_acceptance(model, target, PROMPTS[:num_prompts])
+    print(f"use it             homespec serve {model} --draft {target}")
+    return target
+
+
+def _check_output(model: Path, target: Path, *, force: bool) -> None:
+    if target.is_dir():
+        raise DeriveError(f"--output {target} is a directory; name a file")
+    if not target.parent.is_dir():
+        raise DeriveError(f"{target.parent} is not a directory; make it, or pass another --output")
+    if target.exists() and target.samefile(model):
+        raise DeriveError(f"--output {target} is the model itself; name another file")
+    if target.exists() and not force:
+        raise DeriveError(f"{target} is there already; pass --force to replace it, or another --output")
+    if not os.access(target.parent, os.W_OK):
+        raise DeriveError(f"{target.parent} cannot be written to; pass another --output")
+
+
+def _check_room(folder: Path, size_bytes: int, model_bytes: int) -> None:
+    if size_bytes > LARGEST_SHARE * model_bytes:
+        raise DeriveError(
+            f"the copy would have {format_bytes(size_bytes)} and the model has {format_bytes(model_bytes)}: a drafter "
+            "must be smaller than its target; use a smaller type or keep fewer layers"
+        )
+    free = shutil.disk_usage(folder).free
+    if free < size_bytes + _SPARE_BYTES:
+        raise DeriveError(
+            f"{folder} has {format_bytes(free)} free and the copy needs {format_bytes(size_bytes)} and "
+            f"{format_bytes(_SPARE_BYTES)} to spare; make room, or pass another --output"
+        )
+
+
+def _write(model: Path, recipe: Recipe, target: Path) -> None:
+    """Under another name until it is whole: nobody ever finds half a model."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        run_child("quantize", {**_options(model, recipe), "output": str(partial)}, progress=_show)
+        partial.replace(target)
+    except OSError as error:
+        raise DeriveError(f"{target} cannot be written: {error.strerror}") from error
+    finally:
+        _end_line()
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _print_acceptance(model: Path, copy: Path, prompts: Sequence[str]) -> None:
+    try:
+        found = run_child(
+            "measure",
+            {
+                "model": str(model),
+                "draft": str(copy),
+                "prompts": prompts,
+                "max_tokens": NUM_ANSWER_TOKENS,
+                "max_draft_tokens": NUM_DRAFT_TOKENS,
+            },
+            progress=_show,
+        )
+    except DeriveError as error:
+        raise DeriveError(f"{copy} is written, but cannot be measured: {error}") from error
+    finally:
+        _end_line()
+    print(
+        f"acceptance         {format_ratio(found['acceptance_rate'])} of {found['drafted']} drafted tokens, "
+        f"{found['acceptance_length']:.2f} tokens per pass at D = {NUM_DRAFT_TOKENS}"
+    )
+    print(f"speed              {format_rate(found['drafted_tps'])} with it, {format_rate(found['plain_tps'])} without")
+
+
+def _options(model: Path, recipe: Recipe) -> dict[str, Any]:
+    return {"model": str(model), "quant": recipe.quant, "layers": recipe.layers}
+
+
+def _show(share: float) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{share:4.0%}", end="", file=sys.stderr, flush=True)
+
+
+def _end_line() -> None:
+    if sys.stderr.isatty():
+        print("\r    \r", end="", file=sys.stderr, flush=True)

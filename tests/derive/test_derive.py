@@ -1,0 +1,145 @@
+"""`homespec derive` as people run it, on a tiny model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from homespec.derive import making
+from homespec.derive.child import run_child
+from homespec.derive.recipe import Recipe
+from homespec.engine.llama.gguf import open_header
+from homespec.errors import DeriveError, ExitCode
+from tests.daemons import FinishedCommand, run_command
+from tests.kits.engines import ask, running
+from tests.kits.gguf_kit import Shape, byte_vocabulary, random_llama, truncated
+from tests.kits.models import Models
+
+pytestmark = [pytest.mark.process, pytest.mark.real]
+
+NUM_LAYERS = 4
+
+
+@pytest.fixture
+def model(models: Models, tmp_path: Path) -> Path:
+    """In a folder of its own."""
+    source = models.write("derivable", random_llama(byte_vocabulary(), seed=8, shape=Shape(n_layer=NUM_LAYERS)))
+    return Path(shutil.copy(source, tmp_path / "model.gguf"))
+
+
+def derive(model: Path, *arguments: str) -> FinishedCommand:
+    return run_command(model.parent, "derive", str(model), *arguments)
+
+
+def left_in(folder: Path) -> list[str]:
+    """Files, hidden ones included; the folders of a clean environment are no matter."""
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def block_count(path: Path) -> int:
+    with open_header(path) as header:
+        return int(header.get("llama.block_count"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "layers"),
+    [
+        (["--quant", "Q4_0"], "model.draft-Q4_0.gguf", NUM_LAYERS),
+        (["--quant", "Q4_0", "--keep-layers", "0-1,3"], "model.draft-Q4_0-layers-0-1+3.gguf", 3),
+    ],
+)
+def test_the_copy_lies_beside_the_model_drafts_for_it_and_its_worth_is_told(
+    model: Path, arguments: Sequence[str], name: str, layers: int
+) -> None:
+    done = derive(model, *arguments, "--prompts", "1")
+    assert (done.code, done.stderr) == (ExitCode.OK, "")
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    copy = Path(facts["copy"])
+    assert copy == model.with_name(name)
+    assert left_in(model.parent) == sorted([name, model.name])
+    assert copy.stat().st_size < model.stat().st_size
+    assert block_count(copy) == layers
+    assert "tokens per pass at D = 4" in facts["acceptance"]
+    assert "tok/s" in facts["speed"]
+    with running(model, draft=copy, n_ctx=256) as driver:
+        plain, drafted = driver.run(*(ask(b"derived", mode=mode, max_tokens=60) for mode in ("off", "draft")))
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.speculation.drafted > 0
+
+
+NONSENSE = [
+    (Recipe("Q8_0", None), None, "smaller than its target"),
+    (Recipe(None, (0, 1, 2, 3)), None, "smaller than its target"),
+    (Recipe(None, (0, 7)), None, "layer 7 .* 0 to 3"),
+    (Recipe("Q4_0", None), "model.gguf", "the model itself"),
+    (Recipe("Q4_0", None), "nowhere/a.gguf", "nowhere"),
+    (Recipe("Q4_0", None), ".", "is a directory"),
+    (Recipe("Q4_0", None), "taken.gguf", "taken.gguf .*--force"),
+]
+
+
+@pytest.mark.parametrize(("recipe", "output", "reason"), NONSENSE)
+def test_nonsense_is_refused_and_leaves_nothing(model: Path, recipe: Recipe, output: str | None, reason: str) -> None:
+    (model.parent / "taken.gguf").write_text("something else")
+    before = left_in(model.parent)
+    with pytest.raises(DeriveError, match=reason):
+        making.derive(model, recipe, output=model.parent / output if output else None, force=False)
+    assert left_in(model.parent) == before
+    assert (model.parent / "taken.gguf").read_text() == "something else"
+
+
+def test_a_refusal_is_one_line(model: Path) -> None:
+    done = derive(model, "--quant", "Q9")
+    assert done.code == ExitCode.FAILURE
+    assert "'Q9'" in done.complaint
+
+
+def test_a_file_that_is_there_is_replaced_only_when_told_so(model: Path) -> None:
+    taken = model.with_name("taken.gguf")
+    taken.write_text("something else")
+    done = derive(model, "--quant", "Q4_0", "--output", str(taken), "--force", "--prompts", "0")
+    assert done.code == ExitCode.OK
+    assert block_count(taken) == NUM_LAYERS
+
+
+def test_a_broken_model_is_told_as_everywhere(model: Path) -> None:
+    broken = truncated(model, model.with_name("broken.gguf"), model.stat().st_size // 2)
+    done = derive(broken, "--quant", "Q4_0")
+    assert done.code != ExitCode.OK
+    assert "cut short" in done.complaint
+    assert left_in(model.parent) == ["broken.gguf", "model.gguf"]
+
+
+class TestInProcess:
+    def test_a_full_disk_is_known_beforehand(self, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda _folder: shutil._ntuple_diskusage(1000, 999, 1))
+        with pytest.raises(DeriveError, match="1 B free"):
+            making.derive(model, Recipe("Q4_0", None), output=None, force=False)
+        assert left_in(model.parent) == ["model.gguf"]
+
+    def test_a_writer_that_dies_leaves_nothing(self, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = run_child
+
+        def dying(job: str, options: dict[str, object], **rest: object) -> dict[str, object]:
+            if job == "quantize":
+                Path(str(options["output"])).write_bytes(b"half a model")
+                raise DeriveError("llama.cpp was ended by signal 6: out of luck")
+            return run(job, options, **rest)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(making, "run_child", dying)
+        with pytest.raises(DeriveError, match="signal 6"):
+            making.derive(model, Recipe("Q4_0", None), output=None, force=False)
+        assert left_in(model.parent) == ["model.gguf"]
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_a_folder_that_cannot_be_written_is_known_beforehand(self, model: Path) -> None:
+        model.parent.chmod(0o500)
+        try:
+            with pytest.raises(DeriveError, match="cannot be written"):
+                making.derive(model, Recipe("Q4_0", None), output=None, force=False)
+        finally:
+            model.parent.chmod(0o700)
