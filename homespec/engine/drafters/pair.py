@@ -1,4 +1,4 @@
-"""Whether a draft model's vocabulary fits the target's, and if not, exactly why.
+"""Whether a draft model or a head fits the target, and if not, exactly why.
 
 llama.cpp's own check (common_speculative_are_compatible) reports one sentence for every fault, starts at id 5 and
 ignores token types; this one names the check, the ids and both texts.
@@ -6,7 +6,14 @@ ignores token types; this one names the check, the ids and both texts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
+
+from homespec.engine.drafters.hosts import CROPPED_MTP_BLOCKS, LAST_OUTPUT, LAYER_INPUTS, MTP_BLOCKS, Host
+from homespec.engine.drafters.kind import EAGLE3, GEMMA4_ASSISTANT, MTP, Head
+
+EAGLE3_LAYERS = 3
+"""Low, middle and high: llama.cpp's EAGLE-3 takes no other number."""
 
 MAX_SIZE_DIFFERENCE = 128
 """Padding ids at the end of a vocabulary: llama.cpp's SPEC_VOCAB_MAX_SIZE_DIFFERENCE."""
@@ -33,18 +40,24 @@ class PairVocab(Protocol):
 
 def mismatch(target: PairVocab, draft: PairVocab) -> str | None:
     """Why this pair cannot be used, or None when it can."""
+    return next(mismatches(target, draft), None)
+
+
+def mismatches(target: PairVocab, draft: PairVocab) -> Iterator[str]:
+    """Every check that the pair fails, one reason each; of the tokens, the first that differs."""
     if target.type != draft.type:
-        return f"vocabulary types differ: target {target.type}, drafter {draft.type}"
+        yield f"vocabulary types differ: target {target.type}, drafter {draft.type}"
     for name in ("bos", "eos"):
         if reason := _policy_mismatch(name, target, draft):
-            return reason
+            yield reason
     difference = abs(target.n_vocab - draft.n_vocab)
     if difference > MAX_SIZE_DIFFERENCE:
-        return (
+        yield (
             f"vocabulary sizes differ by {difference}: target {target.n_vocab}, drafter {draft.n_vocab}; "
             f"at most {MAX_SIZE_DIFFERENCE} padding tokens may differ"
         )
-    return _token_mismatch(target, draft)
+    if reason := _token_mismatch(target, draft):
+        yield reason
 
 
 def _policy_mismatch(name: str, target: PairVocab, draft: PairVocab) -> str | None:
@@ -71,3 +84,57 @@ def _token_mismatch(target: PairVocab, draft: PairVocab) -> str | None:
 
 def _shown(text: bytes) -> str:
     return repr(text.decode(errors="replace"))
+
+
+def head_mismatch(host: Host, head: Head) -> str | None:
+    """Why a head cannot read this target, or None when it can.
+
+    llama.cpp checks none of it: it aborts, or reads rows that mean nothing.
+    """
+    if reason := _layers_mismatch(host, head) if head.kind != MTP else _mtp_mismatch(host, head):
+        return reason
+    width, what = head.n_embd, "embedding width"
+    if head.kind == EAGLE3:
+        width, what = head.target_hidden_size, "target_hidden_size"
+    if width != host.n_embd:
+        return f"{what} {width} of the head is not the target's hidden width {host.n_embd}"
+    if head.n_vocab is not None and head.n_vocab != host.n_vocab:
+        return f"vocabulary sizes differ: target {host.n_vocab}, head {head.n_vocab}"
+    if head.mapped_ids is not None and not 0 <= head.mapped_ids[0] <= head.mapped_ids[1] < host.n_vocab:
+        low, high = head.mapped_ids
+        return f"d2t maps to ids {low} to {high}; the target has {host.n_vocab} tokens"
+    return None
+
+
+def _layers_mismatch(host: Host, head: Head) -> str | None:
+    layers = head.target_layers
+    if not layers or (head.kind == EAGLE3 and len(layers) != EAGLE3_LAYERS):
+        wanted = EAGLE3_LAYERS if head.kind == EAGLE3 else "at least 1"
+        return f"the file names {len(layers)} target layers, where {head.kind} needs {wanted}"
+    if host.architecture not in LAYER_INPUTS:
+        return f"llama.cpp does not give out the layer inputs of architecture {host.architecture!r}"
+    if min(layers) < 0 or max(layers) > host.n_layer:
+        return f"target layers {list(layers)} are not within the target's 0 to {host.n_layer}"
+    if max(layers) == host.n_layer and host.architecture not in LAST_OUTPUT:
+        return f"target layer {host.n_layer} is the last one's output, which {host.architecture!r} does not give out"
+    if head.kind == EAGLE3:
+        return None
+    if not head.block_size or head.block_size < 2:
+        return f"block_size {head.block_size} leaves nothing to draft"
+    if head.has_selector:
+        return "DFlash heads with a selector are not supported"
+    return None
+
+
+def _mtp_mismatch(host: Host, head: Head) -> str | None:
+    if head.architecture == GEMMA4_ASSISTANT:
+        return "heads that share the target's KV cache (gemma4-assistant) are not supported"
+    if host.architecture in CROPPED_MTP_BLOCKS:
+        return f"llama.cpp's MTP graph of {host.architecture!r} drops the states of rows without logits"
+    if host.architecture not in MTP_BLOCKS:
+        return f"llama.cpp gives out no state for MTP on architecture {host.architecture!r}"
+    if head.architecture != host.architecture:
+        return f"architectures differ: target {host.architecture!r}, head {head.architecture!r}"
+    if head.num_mtp_layers != 1:
+        return f"the file has {head.num_mtp_layers} MTP blocks; one is supported"
+    return None

@@ -1,0 +1,129 @@
+"""What a draft file holds, from its GGUF header alone: an ordinary model, or a head that reads the target's states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from homespec.engine.llama.gguf import TensorInfo, open_header
+
+DRAFT, EAGLE3, MTP, DFLASH, DSPARK = "draft", "eagle3", "mtp", "dflash", "dspark"
+KINDS = (DRAFT, EAGLE3, MTP, DFLASH, DSPARK)
+"""Names of the drafters that come from a file."""
+
+_LAYER_TAPS = ("llama_set_embeddings_layer_inp", "llama_get_embeddings_layer_inp")
+_STATES = ("llama_set_embeddings_nextn", "llama_get_embeddings_nextn")
+SYMBOLS: dict[str, tuple[str, ...]] = {
+    DRAFT: (),
+    EAGLE3: (*_LAYER_TAPS, *_STATES),
+    MTP: _STATES,
+    DFLASH: _LAYER_TAPS,
+    DSPARK: (*_LAYER_TAPS, *_STATES),
+}
+"""Functions of llama-ext.h that each kind cannot do without."""
+
+GEMMA4_ASSISTANT = "gemma4-assistant"
+_FIRST_NORM = "blk.0.attn_norm.weight"
+
+
+class Header(Protocol):
+    """What is read of a GGUF header."""
+
+    @property
+    def architecture(self) -> str: ...
+    def get(self, key: str) -> Any: ...
+    def count(self, key: str) -> int | None: ...
+    def tensors(self) -> Iterable[TensorInfo]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A draft file's kind and sizes. None where the file does not say."""
+
+    kind: str
+    architecture: str
+    n_embd: int | None = None
+    n_vocab: int | None = None
+    target_layers: tuple[int, ...] = ()
+    """Layers of the target whose inputs it reads."""
+    target_hidden_size: int | None = None
+    num_mtp_layers: int = 0
+    is_in_target: bool = False
+    """It is a block of the target's own file."""
+    block_size: int | None = None
+    is_causal: bool = False
+    has_mrope: bool = False
+    samples_from_anchor: bool = True
+    """DSpark: the row of the last token drafts too; else only those of the masks behind it."""
+    has_confidence: bool = False
+    has_selector: bool = False
+    mapped_ids: tuple[int, int] | None = None
+    """Smallest and largest target id that a reduced draft vocabulary maps to."""
+
+    @property
+    def reads_target(self) -> bool:
+        return self.kind != DRAFT
+
+
+def read_head(path: Path, target_path: Path) -> Head:
+    """What is in `path`, next to the target in `target_path`. Raises ModelError when the header cannot be read."""
+    with open_header(path) as header:
+        mapped = next((tensor for tensor in header.tensors() if tensor.name == "d2t"), None)
+        mapped_ids = None if mapped is None else _range_of(path, header.data_offset + mapped.offset, mapped.size_bytes)
+        return head_in(header, is_target=path.samefile(target_path), mapped_ids=mapped_ids)
+
+
+def head_in(header: Header, *, is_target: bool, mapped_ids: tuple[int, int] | None = None) -> Head:
+    """The markers of llama.cpp's converters.
+
+    An ordinary model that carries an MTP block drafts with all of itself, unless it is the target or lacks the trunk.
+    """
+    architecture = header.architecture
+    names = {tensor.name for tensor in header.tensors()}
+
+    def value(key: str, default: Any = None) -> Any:
+        found = header.get(f"{architecture}.{key}")
+        return default if found is None else found
+
+    num_mtp_layers = int(value("nextn_predict_layers", 0))
+    last = int(value("block_count", 0)) - 1
+    has_mtp = num_mtp_layers > 0 and f"blk.{last}.nextn.eh_proj.weight" in names
+    kind = _kind(architecture, names, has_mtp=has_mtp and (is_target or _FIRST_NORM not in names))
+    return Head(
+        kind=kind,
+        architecture=architecture,
+        n_embd=value("embedding_length"),
+        n_vocab=header.count("tokenizer.ggml.tokens"),
+        target_layers=tuple(value("target_layers", ())),
+        target_hidden_size=value("target_hidden_size"),
+        num_mtp_layers=num_mtp_layers,
+        is_in_target=is_target and kind == MTP,
+        block_size=value("block_size"),
+        is_causal=bool(value("attention.causal", False)),
+        has_mrope=value("rope.dimension_sections") is not None,
+        samples_from_anchor=bool(value("sample_from_anchor", True)),
+        has_confidence="conf_proj.weight" in names,
+        has_selector="selector_hidden.weight" in names,
+        mapped_ids=mapped_ids,
+    )
+
+
+def _kind(architecture: str, names: set[str], *, has_mtp: bool) -> str:
+    if architecture == "eagle3":
+        return EAGLE3
+    if architecture == "dflash":
+        return DSPARK if "markov_w1.weight" in names else DFLASH
+    return MTP if has_mtp or architecture == GEMMA4_ASSISTANT else DRAFT
+
+
+def _range_of(path: Path, offset: int, size_bytes: int) -> tuple[int, int] | None:
+    """Smallest and largest entry of a table of 64-bit ids; None when it is empty or cut short."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read(size_bytes)
+    ids = np.frombuffer(data, np.int64, count=len(data) // 8)
+    return (int(ids.min()), int(ids.max())) if len(ids) else None

@@ -1,0 +1,369 @@
+"""Heads draft what their weights imply, never change an answer, and leave no state behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from homespec.engine.build import build_drafter
+from homespec.engine.llama.taps import Taps
+from homespec.errors import DrafterError
+from tests.kits.drafters import RecordingDrafter
+from tests.kits.engines import SCRIPTED, Answer, Driver, ask, running
+from tests.kits.gguf_kit import NUM_TOKENS, NextToken, TinyModel, follow, wrong_on
+from tests.kits.heads_kit import (
+    BLOCK,
+    LAG,
+    deep_random,
+    dense_markov,
+    dflash_lag,
+    dspark_markov,
+    eagle3_markov,
+    implied_acceptance,
+    mtp_markov,
+    random_dflash,
+    random_dspark,
+    random_eagle3,
+    random_mtp,
+)
+from tests.kits.models import Models
+
+pytestmark = pytest.mark.real
+
+KINDS = ("eagle3", "mtp", "dflash", "dspark")
+RING = tuple(b"abcdefghijk")
+"""What the target of the DFlash head says in turn: as many letters as the head looks back by."""
+
+
+def ring() -> NextToken:
+    """The letters of `RING` in turn; every other token follows itself."""
+    next_token = np.arange(NUM_TOKENS)
+    next_token[list(RING)] = np.roll(RING, -1)
+    return next_token
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target, its head, and what they say."""
+
+    kind: str
+    target: Path
+    head: Path
+    next_token: NextToken
+    drafted: NextToken
+
+    @property
+    def prompt(self) -> list[int]:
+        return follow(self.next_token, RING[0], 3 * LAG)
+
+    def draft(self, truth: Sequence[int], n: int, count: int) -> list[int]:
+        """What the head proposes behind `truth[:n]`."""
+        if self.kind == "dflash":
+            return [int(self.drafted[truth[at - LAG]]) for at in range(n, n + min(count, BLOCK - 1))]
+        return follow(self.drafted, truth[n - 1], min(count, BLOCK if self.kind == "dspark" else count))
+
+
+def pair_of(models: Models, kind: str, *, wrong: float = 0.0) -> Pair:
+    """A head that is wrong behind a share of the tokens."""
+    next_token = ring() if kind == "dflash" else models.chain
+    drafted = np.arange(NUM_TOKENS) if kind == "dflash" else next_token
+    if wrong and kind == "dflash":
+        drafted = drafted.copy()
+        drafted[list(RING[:: round(1 / wrong)])] = ord("z")
+    elif wrong:
+        drafted = wrong_on(next_token, wrong)
+    target = mtp_markov(next_token, drafted) if kind == "mtp" else dense_markov(next_token)
+    heads: dict[str, Callable[[NextToken], TinyModel]] = {
+        "eagle3": eagle3_markov,
+        "dflash": dflash_lag,
+        "dspark": dspark_markov,
+    }
+    name = f"{kind}-{wrong}"
+    target_path = models.write(f"{name}-target", target)
+    head_path = target_path if kind == "mtp" else models.write(f"{name}-head", heads[kind](drafted))
+    return Pair(kind, target_path, head_path, next_token, drafted)
+
+
+def mtp_alone(models: Models) -> Path:
+    """The MTP block of `mtp_markov` in a file without the trunk."""
+    model = mtp_markov(models.chain)
+    tensors = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(("blk.0", "blk.1"))}
+    return models.write("mtp-alone", replace(model, tensors=tensors))
+
+
+def random_pair(models: Models, kind: str) -> tuple[Path, Path]:
+    """Random weights on both sides: every state before the last matters to what is drafted."""
+    if kind == "mtp":
+        path = models.write("random-mtp", random_mtp(3))
+        return path, path
+    heads = {"eagle3": random_eagle3, "dflash": random_dflash, "dspark": random_dspark}
+    return models.write("deep-random", deep_random(1)), models.write(f"random-{kind}", heads[kind](2))
+
+
+def counts(answer: Answer) -> tuple[int, int]:
+    return answer.speculation.drafted, answer.speculation.accepted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [1, 4, 16])
+def test_an_exact_head_is_always_accepted(models: Models, kind: str, limit: int) -> None:
+    pair = pair_of(models, kind)
+    with running(pair.target, draft=pair.head, threads=1) as driver:
+        assert driver.drafter_status(kind).state == "ready"
+        [answer] = driver.run(ask(pair.prompt, mode=kind, max_draft_tokens=limit, max_tokens=100))
+        assert answer.token_ids == follow(pair.next_token, pair.prompt[-1], 100)
+        drafted, accepted = counts(answer)
+        assert drafted == accepted > 0
+        most = {"dflash": BLOCK - 1, "dspark": BLOCK}.get(kind, 16)
+        assert len(answer.speculation.per_position) == min(limit, most)
+        # The first round follows the prompt pass, and no round goes without a draft but for the end.
+        assert answer.speculation.drafters[kind] >= answer.speculation.rounds - 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [1, 3, 8])
+def test_a_head_that_is_wrong_on_a_third_is_accepted_as_often_as_that_implies(
+    models: Models, kind: str, limit: int
+) -> None:
+    pair = pair_of(models, kind, wrong=0.3)
+    truth = [*pair.prompt, *follow(pair.next_token, pair.prompt[-1], 120)]
+    implied = implied_acceptance(truth, len(pair.prompt), limit, lambda n, count: pair.draft(truth, n, count))
+    assert 0.2 < implied[1] / implied[0] < 0.9
+    with running(pair.target, draft=pair.head, threads=1, slots=4, n_ctx=1024) as driver:
+        request: dict[str, Any] = {"mode": kind, "max_draft_tokens": limit, "max_tokens": 120}
+        [alone] = driver.run(ask(pair.prompt, partition="alone", **request))
+        assert alone.sequence.token_ids == truth
+        assert counts(alone) == implied
+        together = driver.run(*(ask(pair.prompt, partition=f"{index}", **request) for index in range(4)))
+    for answer in together:
+        assert answer.token_ids == alone.token_ids
+        assert counts(answer) == implied
+
+
+def test_an_mtp_block_may_lie_in_a_file_of_its_own(models: Models) -> None:
+    target = models.write("mtp-0.0-target", mtp_markov(models.chain))
+    with running(target, draft=mtp_alone(models), threads=1) as driver:
+        [answer] = driver.run(ask([5, 6], mode="mtp", max_draft_tokens=4, max_tokens=60))
+        assert answer.token_ids == follow(models.chain, 6, 60)
+        assert answer.speculation.accepted == answer.speculation.drafted > 40
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "mtp", "dspark"])
+def test_more_slots_than_a_call_has_room_for_are_drafted_for_all_the_same(models: Models, kind: str) -> None:
+    pair = pair_of(models, kind)
+    with running(pair.target, draft=pair.head, threads=1, slots=30, n_ctx=2048) as driver:
+        request: dict[str, Any] = {"mode": kind, "max_draft_tokens": 8, "max_tokens": 20}
+        answers = driver.run(*(ask([5, 6, 7 + index], partition=f"{index}", **request) for index in range(30)))
+        for index, answer in enumerate(answers):
+            assert answer.token_ids == follow(models.chain, 7 + index, 20)
+            assert answer.speculation.accepted == answer.speculation.drafted >= 14
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_head_without_any_idea_changes_no_answer(models: Models, kind: str, temperature: float) -> None:
+    target, head = random_pair(models, kind)
+    with running(target, draft=head, threads=1) as driver:
+        plain, drafted = (
+            driver.run(ask(b"no idea", mode=mode, max_tokens=60, temperature=temperature, ignore_eos=True))[0]
+            for mode in ("off", kind)
+        )
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.speculation.drafted > 30
+        assert driver.drafter_status(kind).state == "ready"
+
+
+@pytest.mark.parametrize("has_mrope", [False, True])
+def test_positions_of_several_planes_are_written_as_one(models: Models, has_mrope: bool) -> None:
+    target = models.write("ring", dense_markov(ring()))
+    identity = np.arange(NUM_TOKENS)
+    head = models.write(f"dflash-{has_mrope}", dflash_lag(identity, has_mrope=has_mrope))
+    with running(target, draft=head, threads=1) as driver:
+        prompt = follow(ring(), RING[0], 150)
+        [answer] = driver.run(ask(prompt, mode="dflash", max_draft_tokens=5, max_tokens=60))
+        drafted, accepted = counts(answer)
+        assert drafted == accepted > 40
+
+
+def test_dspark_with_a_bonus_anchor_drafts_one_token_less(models: Models) -> None:
+    target = models.write("dense-markov", dense_markov(models.chain))
+    head = models.write("dspark-bonus", dspark_markov(models.chain, from_anchor=False))
+    with running(target, draft=head, threads=1) as driver:
+        [answer] = driver.run(ask([5, 6], mode="dspark", max_draft_tokens=16, max_tokens=60))
+        assert answer.speculation.accepted == answer.speculation.drafted > 0
+        assert len(answer.speculation.per_position) == BLOCK - 1
+
+
+def test_a_head_that_doubts_itself_drafts_nothing_and_says_why(models: Models) -> None:
+    target = models.write("dense-markov", dense_markov(models.chain))
+    head = models.write("dspark-unsure", dspark_markov(models.chain, confidence=0.3))
+    with running(target, draft=head, threads=1) as driver:
+        [answer] = driver.run(ask([5, 6], mode="dspark", max_draft_tokens=4, max_tokens=30))
+        assert answer.token_ids == follow(models.chain, 6, 30)
+        assert answer.speculation.drafted == 0
+        assert driver.scheduler.snapshot().counters.skipped_drafts["not confident"] > 25
+
+
+class Golden:
+    """One request whose drafts are known from an engine that has done nothing else."""
+
+    def __init__(self, driver: Driver, kind: str) -> None:
+        self.driver = driver
+        self.kind = kind
+        self._count = 0
+        self.expected = self.drafts()
+
+    def drafts(self) -> tuple[list[int], list[list[int]]]:
+        """Tokens and drafts of the request, in a slot of its own."""
+        recording = RecordingDrafter(self.driver.roster._drafters[self.kind])
+        self.driver.roster._drafters[self.kind] = recording
+        self._count += 1
+        request = ask(
+            [40 + index % 7 for index in range(40)],
+            mode=self.kind,
+            max_draft_tokens=3,
+            max_tokens=24,
+            ignore_eos=True,
+            partition=f"golden{self._count}",
+        )
+        [answer] = self.driver.run(request)
+        self.driver.roster._drafters[self.kind] = recording._inner
+        return answer.token_ids, recording.drafts
+
+    def holds(self) -> bool:
+        self.driver.forget_prefixes()
+        return self.drafts() == self.expected
+
+
+@contextmanager
+def golden(models: Models, kind: str, **settings: int) -> Iterator[Golden]:
+    target, head = random_pair(models, kind)
+    with running(target, draft=head, threads=1, n_ctx=256, **settings) as driver:
+        yield Golden(driver, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_left_of_requests_that_were_cancelled_stopped_or_preempted(models: Models, kind: str) -> None:
+    with golden(models, kind, slots=3, cached_prefixes=1) as trial:
+        driver = trial.driver
+        assert sum(len(draft) for draft in trial.expected[1]) > 15
+        cancelled = driver.submit(ask(b"cancelled" * 5, mode=kind, max_tokens=200, ignore_eos=True))
+        for _ in range(6):
+            driver.scheduler.step()
+        driver.scheduler.cancel(cancelled.id)
+        assert trial.holds()
+        [stopped] = driver.run(ask(b"stopped", mode=kind, max_tokens=9, ignore_eos=True))
+        text = stopped.text
+        driver.run(ask(b"stopped", mode=kind, max_tokens=60, stop=(text[-2:],), ignore_eos=True))
+        assert trial.holds()
+        preemptions = driver.scheduler.counters.preemptions
+        driver.run(*(ask([70 + index] * 60, mode=kind, max_tokens=80, ignore_eos=True) for index in range(3)))
+        assert driver.scheduler.counters.preemptions > preemptions
+        assert trial.holds()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_swap_in_the_middle_of_an_answer_changes_nothing(models: Models, kind: str) -> None:
+    with golden(models, kind) as trial:
+        driver = trial.driver
+        [plain] = driver.run(ask(b"swapped" * 4, max_tokens=60, ignore_eos=True))
+        driver.forget_prefixes()
+        sequence = driver.submit(ask(b"swapped" * 4, mode="auto", max_tokens=60, ignore_eos=True))
+        for _ in range(8):
+            driver.scheduler.step()
+        driver.scheduler.set_drafter("off")
+        assert driver.roster.memory.total_bytes == 0
+        for _ in range(4):
+            driver.scheduler.step()
+        driver.scheduler.set_drafter("auto")
+        driver.load_drafter()
+        driver.drain()
+        answer = driver.answer(sequence)
+        assert answer.token_ids == plain.token_ids
+        assert answer.finished.speculation.drafters[kind] > 5
+        assert trial.holds()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reused_prefix_is_drafted_behind_as_if_it_had_been_read(models: Models, kind: str) -> None:
+    """Another request's first tokens, and the whole of a conversation that goes on."""
+    pair = pair_of(models, kind)
+    with running(pair.target, draft=pair.head, threads=1) as driver:
+        request: dict[str, Any] = {"mode": kind, "max_draft_tokens": 4, "max_tokens": 30}
+        [first] = driver.run(ask(pair.prompt, **request))
+        tail = follow(pair.next_token, pair.prompt[19], 8)
+        [shared] = driver.run(ask([*pair.prompt[:20], *tail], **request))
+        assert shared.finished.num_cached_tokens >= 20
+        assert shared.speculation.accepted == shared.speculation.drafted > 0
+        [on] = driver.run(ask(first.sequence.token_ids, **request))
+        assert on.finished.num_cached_tokens >= len(first.sequence.token_ids) - 2
+        assert on.speculation.accepted == on.speculation.drafted > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounds_without_the_head_cost_drafts_and_no_answer(models: Models, kind: str) -> None:
+    """It hears of tokens that it does not draft, and keeps no more of them than a bounded number."""
+    with golden(models, kind, prefill_chunk=32) as trial:
+        driver = trial.driver
+        [long] = driver.run(ask(b"long", mode="off", max_tokens=150, ignore_eos=True))
+        [on] = driver.run(ask([*long.sequence.token_ids, 1], mode=kind, max_tokens=20, ignore_eos=True))
+        [plain] = driver.run(ask([*long.sequence.token_ids, 1], mode="off", max_tokens=20, ignore_eos=True))
+        assert on.token_ids == plain.token_ids
+        assert on.speculation.drafted > 0
+        assert trial.holds()
+
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def publish_one_row_too_far(patch: pytest.MonkeyPatch) -> None:
+    publish = Taps.publish
+    patch.setattr(
+        Taps, "publish", lambda taps, slot, at, row, count: publish(taps, slot, at, row + (count < 10), count)
+    )
+
+
+def mix_up_the_slots(patch: pytest.MonkeyPatch) -> None:
+    publish = Taps.publish
+    patch.setattr(Taps, "publish", lambda taps, slot, *rest: publish(taps, slot ^ 1, *rest))
+
+
+@pytest.mark.parametrize("mutant", [publish_one_row_too_far, mix_up_the_slots])
+@pytest.mark.parametrize("kind", ["eagle3", "dflash"])
+def test_a_head_that_reads_the_wrong_states_is_noticed(
+    models: Models, monkeypatch: pytest.MonkeyPatch, kind: str, mutant: Mutant
+) -> None:
+    with golden(models, kind) as trial:
+        assert trial.holds()
+        mutant(monkeypatch)
+        assert not trial.holds()
+
+
+def test_a_head_that_does_not_fit_is_refused_and_the_target_is_not_tapped(models: Models) -> None:
+    head = models.write("eagle3-deep", eagle3_markov(models.chain, layers=(1, 2, 9)))
+    with running(models.write("dense-markov", dense_markov(models.chain)), draft=SCRIPTED, threads=1) as driver:
+        settings = msgspec.structs.replace(driver.settings, draft_path=str(head))
+        with pytest.raises(DrafterError, match=r"target layers \[1, 2, 9\] are not within the target's 0 to 4"):
+            build_drafter(settings, driver.context)
+
+
+def test_a_target_that_gives_out_no_layer_inputs_is_never_tapped(models: Models) -> None:
+    """It would end the process at the next decode."""
+    target = models.write("mtp-0.0-target", mtp_markov(models.chain))
+    head = models.write("eagle3-0.0-head", eagle3_markov(models.chain))
+    with running(target, draft=SCRIPTED, threads=1) as scripted:
+        settings = msgspec.structs.replace(scripted.settings, draft_path=str(head))
+    driver = Driver(settings)
+    with pytest.raises(DrafterError, match="layer inputs of architecture 'glm4moe'"):
+        driver.load_drafter()
+    assert driver.context.taps is None
+    [answer] = driver.run(ask([5, 6], mode="eagle3", max_tokens=8))
+    assert answer.token_ids == follow(models.chain, 6, 8)
+    driver.close()
