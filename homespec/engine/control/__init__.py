@@ -1,0 +1,1 @@
+"""Whether to draft, with what and how much: measured costs, learned acceptance, and a choice per round."""

@@ -1,0 +1,89 @@
+"""Measurements of earlier runs, on disk: the same model, library, machine and settings give the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.library import library
+
+logger = logging.getLogger("homespec.engine")
+
+_SAMPLE_BYTES = 1024 * 1024
+_MOST = 200
+
+
+class Kept:
+    """JSON values by key, in one file. Every failure to read or write it is harmless: it is measured again."""
+
+    def __init__(self, name: str, folder: Path | None = None) -> None:
+        self._path = (folder or _cache_folder()) / f"{name}.json"
+
+    def get(self, key: str) -> Any:
+        """None when there is nothing."""
+        with suppress(OSError, ValueError, AttributeError):
+            return json.loads(self._path.read_text(encoding="utf-8")).get(key)
+        return None
+
+    def put(self, key: str, value: object) -> None:
+        known: dict[str, object] = {}
+        with suppress(OSError, ValueError):
+            known = json.loads(self._path.read_text(encoding="utf-8"))
+        known = dict(list(known.items())[-_MOST:]) | {key: value}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+            temporary.write_text(json.dumps(known), encoding="utf-8")
+            temporary.replace(self._path)
+        except OSError as error:
+            logger.info("a measurement is not kept: %s: %s", self._path, error.strerror)
+
+
+def context_key(context: Context, *more: object) -> str:
+    """Of a model in a context on this machine."""
+    parts = (
+        fingerprint(context.model.path),
+        library().version,
+        platform.machine(),
+        _cpu_flags(),
+        *library().offload_devices(),
+        context.params,
+        *more,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def fingerprint(path: Path) -> str:
+    """Of a model file: its size, start and end; reading all of a large model would take longer than to measure."""
+    size = path.stat().st_size
+    digest = hashlib.sha256(str(size).encode())
+    with path.open("rb") as file:
+        digest.update(file.read(_SAMPLE_BYTES))
+        file.seek(max(0, size - _SAMPLE_BYTES))
+        digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _cache_folder() -> Path:
+    try:
+        return platformdirs.user_cache_path("homespec")
+    except RuntimeError:  # no home, so there is nothing to read, and writing fails with a reason
+        return Path(os.devnull)
+
+
+def _cpu_flags() -> str:
+    """What decides about kernels on Linux; elsewhere the processor's name has to do."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return line
+    return ""

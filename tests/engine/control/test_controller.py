@@ -1,0 +1,147 @@
+"""What the controller says, and what it may not do."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from homespec.engine.control.controller import Controller
+from homespec.engine.control.cost import CostModel
+from homespec.engine.control.decision import (
+    DOES_NOT_PAY,
+    NOT_MEASURED,
+    PAUSED,
+    Candidate,
+    Decision,
+    Offer,
+    Outcome,
+    RoundTimes,
+)
+from homespec.engine.control.experience import Experience
+from tests.engine.control.simulator import CEILING, F16, Q4_0, Q4_1, Machine
+
+
+def free(length: int = CEILING, *, name: str = "ngram", confidence: float | None = None) -> Offer:
+    return Offer(name, length, [1] * length, [confidence] * length)
+
+
+def play(
+    controller: Controller, machine: Machine, offers: list[Offer], kept: int | None, *, rounds: int = 1
+) -> Decision:
+    """Rounds of one sequence in which `kept` draft tokens at most are right; the last decision."""
+    decision = Decision()
+    for now in range(rounds):
+        decision = controller.plan([Candidate("s", now, offers)]).get("s", Decision())
+        depth = decision.num_draft_tokens
+        taken = depth if kept is None else min(kept, depth)
+        text = [1] * taken + [1 if kept is None else 2]
+        rows = controller.rows_to_decode(1 + depth)
+        cost = machine.draft_token.get(decision.drafter or "", 0.0) * depth
+        times = RoundTimes(rows, machine.verify(rows), {decision.drafter: cost} if cost and decision.drafter else {})
+        controller.observe(times, [Outcome("s", text, decision.drafter, depth, taken, [None] * depth)])
+    return decision
+
+
+def test_a_bet_is_told_with_its_numbers() -> None:
+    machine = Machine(F16)
+    decision = play(Controller(machine.cost_model()), machine, [free()], None, rounds=30)
+    found = re.fullmatch(r"ngram D=(\d+): expected ([\d.]+) tokens for ([\d.]+) T\(1\)", decision.text)
+    assert found, decision.text
+    depth, tokens, cost = (float(each) for each in found.groups())
+    assert depth == CEILING
+    assert 8 < tokens <= 17
+    assert cost == pytest.approx(machine.verify(17), rel=0.1)
+
+
+def test_a_declined_bet_is_told_with_its_numbers() -> None:
+    machine = Machine(Q4_1)
+    decision = play(Controller(machine.cost_model()), machine, [free()], 0, rounds=30)
+    assert decision.reason == DOES_NOT_PAY
+    found = re.fullmatch(r"off: draft would cost ([\d.]+) T\(1\) for ([\d.]+) tokens", decision.text)
+    assert found, decision.text
+    assert float(found[1]) > float(found[2])
+
+
+def test_a_paused_drafter_is_told_with_its_numbers_and_when_it_is_tried_again() -> None:
+    machine = Machine(Q4_1, {"draft": 0.5})
+    controller = Controller(machine.cost_model())
+    decision = play(controller, machine, [Offer("draft", CEILING)], 0, rounds=200)
+    assert decision.reason == PAUSED
+    [reason] = controller.paused().values()
+    pattern = r"paused: draft would cost [\d.]+ T\(1\) for [\d.]+ tokens; tried again in \d+ rounds"
+    assert re.fullmatch(pattern, reason), reason
+
+
+def test_what_a_constraint_forces_is_certain() -> None:
+    machine = Machine(Q4_1)
+    controller = Controller(machine.cost_model())
+    decision = play(controller, machine, [free(8, name="grammar")], None)
+    assert (decision.drafter, decision.num_draft_tokens) == ("grammar", 8)
+    assert decision.expected_tokens == 9
+
+
+def test_confidence_decides_before_anything_was_seen() -> None:
+    controller = Controller(Machine(F16).cost_model())
+    sure = controller.plan([Candidate("a", 0, [free(8, confidence=0.97)])])["a"]
+    unsure = controller.plan([Candidate("b", 0, [free(8, confidence=0.15)])])["b"]
+    assert sure.num_draft_tokens >= 3
+    assert unsure.num_draft_tokens == 0
+
+
+def test_rows_that_a_request_has_fixed_are_counted() -> None:
+    """With three rows spoken for, the fourth is cheaper than nothing; the fifth is not."""
+    controller = Controller(Machine(Q4_0).cost_model())
+    decisions = controller.plan([Candidate("pinned", 0, num_fixed=1), Candidate("s", 0, [free(confidence=0.5)])])
+    assert decisions["s"].num_draft_tokens == 1
+    assert "pinned" not in decisions
+
+
+def test_nothing_is_drafted_before_a_pass_has_been_timed() -> None:
+    machine = Machine(F16)
+    controller = Controller(CostModel(None, max_rows=20))
+    assert play(controller, machine, [free()], None, rounds=3).reason == NOT_MEASURED
+    assert play(controller, machine, [free()], None, rounds=20).num_draft_tokens > 0
+
+
+def test_a_full_target_gets_no_drafts() -> None:
+    machine = Machine(F16, max_rows=4)
+    controller = Controller(machine.cost_model())
+    decisions = controller.plan([Candidate(f"s{index}", 0, [free(confidence=0.99)]) for index in range(4)])
+    assert {decision.num_draft_tokens for decision in decisions.values()} == {0}
+
+
+def test_the_ceiling_of_a_request_holds() -> None:
+    machine = Machine(F16)
+    controller = Controller(machine.cost_model())
+    for limit in (1, 2, 5):
+        assert play(controller, machine, [free(limit)], None, rounds=20).num_draft_tokens <= limit
+
+
+def test_a_model_drafter_stops_where_its_next_token_would_not_pay() -> None:
+    """Its confidence is what it says: of tokens that it is 95 % sure of, one in twenty is refused."""
+    machine = Machine(F16, {"draft": 0.05})
+    controller = Controller(machine.cost_model())
+    random = np.random.default_rng(0)
+    for now in range(200):
+        decision = controller.plan([Candidate("s", now, [Offer("draft", CEILING)])])["s"]
+        depth = decision.num_draft_tokens
+        taken = min(int(random.geometric(0.05)) - 1, depth)
+        outcome = Outcome("s", [1] * (taken + 1), decision.drafter, depth, taken, [0.95] * depth)
+        controller.observe(RoundTimes(1 + depth, machine.verify(1 + depth), {"draft": 0.05 * depth}), [outcome])
+    decision = controller.plan([Candidate("s", 200, [Offer("draft", CEILING)])])["s"]
+    assert decision.num_draft_tokens > 4
+    assert decision.should_continue is not None
+    assert decision.should_continue(0, 0.95)
+    assert not decision.should_continue(1, 0.02)
+    assert not decision.should_continue(decision.num_draft_tokens - 1, 0.99)
+
+
+def test_an_answer_that_ends_inside_its_draft_has_refused_nothing() -> None:
+    experience = Experience()
+    offer = Offer("draft", 8)
+    before = experience.survival("s", offer)[0]
+    for now in range(10):
+        experience.learn(Candidate("s", now, [offer]), Outcome("s", [1], "draft", 8, 1, [None] * 8))
+    assert experience.survival("s", offer)[0] > max(before, 0.8)
