@@ -1,71 +1,108 @@
-"""What the target, the drafter and the engine hold, and what the box has left."""
+"""What the target, the drafter and the others hold, pool by pool, and what memory pressure did."""
 
 from __future__ import annotations
 
-from homespec.status import MemoryStatus, ModelMemory, Status
+from homespec.status import MemoryStatus, ModelMemory, PoolStatus, Status, Transition, Watch
 from homespec.tui.glyphs import TRACK, bar_cells, share_cells
+from homespec.tui.pool_bar import LEGEND, pool_bar
 from homespec.tui.text import UNKNOWN, percent
+from homespec.tui.widgets.events import moment
 from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line
-from homespec.units import GIB, MIB, format_bytes
+from homespec.units import GIB, MIB, clean, format_bytes
 
 LABEL_WIDTH = 15
 SHORT_LABEL_WIDTH = 8
 DETAILED_HEIGHT = 8
-"""From this many lines on, every part of the target has a line of its own."""
+"""From this many lines on, pools come with their numbers and the legend."""
 PARTS = (("━", "$primary"), ("═", "$success"), ("╍", "$accent"))
 """Weights, KV cache, compute: told apart by the line first, by colour second."""
 VALUE_WIDTH = 19
 
 
 class MemoryPanel(Panel):
-    """Bars of the models share one scale, what target and drafter hold together; KV and host have their own."""
+    """Pools have a bar each, over all they hold; target and drafter share one scale; the KV cache has its own."""
 
     def __init__(self) -> None:
         super().__init__("memory")
 
     def title(self, status: Status) -> str:
-        engine = format_bytes(status.memory.engine_rss_bytes) if status.memory else UNKNOWN
-        return f"memory · engine RSS {engine}"
+        memory = status.memory
+        engine = format_bytes(memory.engine_rss_bytes) if memory else UNKNOWN
+        withdrawn = memory and memory.monitor and memory.monitor.watch is Watch.WITHDRAWN
+        return f"memory · engine RSS {engine}" + (" · drafter withdrawn" if withdrawn else "")
 
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         memory = status.memory
         if memory is None:
             return [line(("not known before the model is loaded", MUTED))]
         if height >= DETAILED_HEIGHT:
-            return _detailed(memory, width)
-        return _compact(memory, width)
+            return _detailed(memory, width, status.time_unix)
+        return _compact(memory, width, height, status.time_unix)
 
 
-def _compact(memory: MemoryStatus, width: int) -> list[Line]:
+def _compact(memory: MemoryStatus, width: int, height: int, now_unix: float) -> list[Line]:
+    """Models and KV cache give way to pools; the last transition is shown where there is a line to spare."""
+    pools = _pools(memory, SHORT_LABEL_WIDTH, width)
     whole = memory.target.total_bytes + memory.drafter.total_bytes
-    return [
+    models = [
         _model("target", memory.target, whole, width),
         _model("drafter", memory.drafter, whole, width),
         _meter("KV", *_kv(memory), SHORT_LABEL_WIDTH, width),
-        _meter("host", *_host(memory), SHORT_LABEL_WIDTH, width),
     ]
+    return [*models[: max(height - len(pools), 0)], *pools, *_transitions(memory, now_unix)]
 
 
-def _detailed(memory: MemoryStatus, width: int) -> list[Line]:
+def _detailed(memory: MemoryStatus, width: int, now_unix: float) -> list[Line]:
     whole = memory.target.total_bytes + memory.drafter.total_bytes
+    target = memory.target
     parts = (
-        ("target weights", memory.target.weights_bytes, 0),
-        ("target KV", memory.target.kv_bytes, 1),
-        ("target compute", memory.target.compute_bytes, 2),
-        ("drafter weights", memory.drafter.weights_bytes, 0),
-        ("drafter context", memory.drafter.kv_bytes + memory.drafter.compute_bytes, 1),
+        ("target weights", target.weights_bytes, 0),
+        ("target context", target.kv_bytes + target.compute_bytes, 1),
+        ("drafter", memory.drafter.total_bytes, 2),
     )
     rows = [
         _meter(label, size / whole if whole else 0.0, format_bytes(size), LABEL_WIDTH, width, PARTS[part])
         for label, size, part in parts
     ]
-    engine = _share(memory.engine_rss_bytes, memory.host_total_bytes)
     return [
+        *_pools(memory, LABEL_WIDTH, width),
+        *(line((_numbers(pool), MUTED)) for pool in memory.pools),
+        line((LEGEND, MUTED)),
         *rows,
-        _meter("engine RSS", engine, format_bytes(memory.engine_rss_bytes), LABEL_WIDTH, width),
         _meter("KV cache used", *_kv(memory), LABEL_WIDTH, width),
-        _meter("host", *_host(memory), LABEL_WIDTH, width),
+        *_transitions(memory, now_unix),
     ]
+
+
+def _pools(memory: MemoryStatus, label_width: int, width: int) -> list[Line]:
+    """`host     ━━━═╍╌╌──┆─┃  5.0 of 8.0 GiB free`."""
+    if not memory.pools:
+        return [_meter("host", *_host(memory), label_width, width)]
+    return [_pool(pool, label_width, width) for pool in memory.pools]
+
+
+def _pool(pool: PoolStatus, label_width: int, width: int) -> Line:
+    text = clean(pool.source)
+    if pool.total_bytes is not None and pool.free_bytes is not None:
+        text = f"{pool.free_bytes / GIB:.1f} of {pool.total_bytes / GIB:.1f} GiB free"
+    room = _bar_width(text, label_width, width)
+    return line((f"{clean(pool.name):<{label_width}} ", MUTED), *pool_bar(pool, room), f" {text:>{VALUE_WIDTH}}")
+
+
+def _numbers(pool: PoolStatus) -> str:
+    """`host: others 2.70 GiB, low 205, high 411 MiB`."""
+    low, high = (UNKNOWN if mark is None else f"{mark / MIB:.0f}" for mark in (pool.low_bytes, pool.high_bytes))
+    return f"{clean(pool.name)}: others {format_bytes(pool.others_bytes)}, low {low}, high {high} MiB"
+
+
+def _transitions(memory: MemoryStatus, now_unix: float) -> list[Line]:
+    """Newest first."""
+    transitions = memory.monitor.transitions if memory.monitor else ()
+    return [_transition(transition, now_unix) for transition in reversed(transitions)]
+
+
+def _transition(transition: Transition, now_unix: float) -> Line:
+    return line((f"{moment(transition.time_unix, now_unix)} ", MUTED), clean(transition.reason))
 
 
 def _model(label: str, memory: ModelMemory, whole: int, width: int) -> Line:
@@ -106,8 +143,4 @@ def _host(memory: MemoryStatus) -> tuple[float, str]:
     total, free = memory.host_total_bytes, memory.host_available_bytes
     if total is None or free is None:
         return 0.0, UNKNOWN
-    return 1 - _share(free, total), f"{free / GIB:.1f} of {total / GIB:.1f} GiB free"
-
-
-def _share(part: int | None, whole: int | None) -> float:
-    return part / whole if part is not None and whole else 0.0
+    return 1 - free / total, f"{free / GIB:.1f} of {total / GIB:.1f} GiB free"
