@@ -1,0 +1,192 @@
+"""The child that measures: `python -m homespec.engine.surveyor`, questions as lines of JSON in, answers out.
+
+A process of its own, because llama.cpp may abort in a dry run as in a real one, and whoever asks must live on. It keeps
+the vocabularies that it has read, so that a second question about a model takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from homespec.engine.draft_file import missing_symbols
+from homespec.engine.draft_params import draft_gpu_layers, draft_params, head_params
+from homespec.engine.drafters.hosts import Host
+from homespec.engine.drafters.kind import DRAFT, MTP, head_in, read_head
+from homespec.engine.drafters.pair import head_mismatch, mismatches
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.dry_run import footprint, with_taps
+from homespec.engine.llama.gguf import GgufHeader, TensorInfo, open_header
+from homespec.engine.llama.library import library
+from homespec.engine.llama.model import Load, Model
+from homespec.engine.llama.weights import loaded_tensors, shards
+from homespec.engine.target import target_params
+from homespec.errors import HomespecError, ModelUnsupported
+from homespec.footprint import (
+    Answer,
+    CheckPair,
+    Described,
+    DescribeModel,
+    Device,
+    Devices,
+    Failed,
+    ListDevices,
+    ModelFacts,
+    PairChecked,
+    Question,
+    Sized,
+    SizeDrafter,
+    SizeTarget,
+)
+from homespec.frames import EngineSettings
+from homespec.parent import die_with_parent
+from homespec.status import DeviceMemory
+
+_dry_models: dict[tuple[str, int], Model] = {}
+
+
+def answer(question: Question) -> Answer:
+    """What the question asks for, or Failed with the reason."""
+    try:
+        match question:
+            case DescribeModel(path):
+                return Described(describe(Path(path)))
+            case ListDevices():
+                return Devices(tuple(_device(each) for each in library().device_memory()))
+            case SizeTarget(settings):
+                return _size_target(settings)
+            case SizeDrafter(settings):
+                return _size_drafter(settings)
+            case CheckPair(target_path, draft_path):
+                return _check_pair(Path(target_path), Path(draft_path))
+    except HomespecError as error:
+        return Failed(type(error).__name__, str(error))
+
+
+def describe(path: Path) -> ModelFacts:
+    """Facts of a file from its header alone. Raises ModelNotFound or ModelCorrupt."""
+    files = shards(path)
+    loaded: list[TensorInfo] = []
+    for file in files:
+        with open_header(file) as header:
+            header.check_complete()
+            loaded += loaded_tensors(header)
+    with open_header(files[0]) as header:
+        architecture = header.architecture
+        n_embd, n_head = _size(header, "embedding_length"), _size(header, "attention.head_count")
+        key_width = _size(header, "attention.key_length") or n_embd // max(n_head, 1)
+        head = head_in(header, is_target=False)
+        return ModelFacts(
+            architecture=architecture,
+            file_bytes=sum(file.stat().st_size for file in files),
+            weights_bytes=sum(tensor.size_bytes for tensor in loaded),
+            num_params=sum(tensor.num_elements for tensor in loaded),
+            n_layer=_size(header, "block_count"),
+            n_embd=n_embd,
+            n_ff=_size(header, "feed_forward_length"),
+            n_vocab=head.n_vocab or _size(header, "vocab_size"),
+            n_ctx_train=_size(header, "context_length"),
+            n_head=n_head,
+            n_head_kv=_size(header, "attention.head_count_kv") or n_head,
+            head_widths=(key_width, _size(header, "attention.value_length") or key_width),
+            drafter_kind=head.kind,
+            target_layers=head.target_layers,
+            block_size=head.block_size,
+        )
+
+
+def _size_target(settings: EngineSettings) -> Sized:
+    model = _dry(settings.model_path, settings.n_gpu_layers)
+    context = Context(model, target_params(settings, model))
+    try:
+        return Sized(footprint(context, mmap=settings.mmap))
+    finally:
+        context.close()
+
+
+def _size_drafter(settings: EngineSettings) -> Sized:
+    assert settings.draft_path is not None
+    facts = describe(Path(settings.draft_path))
+    target = _dry(settings.model_path, settings.n_gpu_layers)
+    model = _dry(settings.draft_path, draft_gpu_layers(settings))
+    params = target_params(settings, target)
+    with ExitStack() as contexts:
+        if facts.drafter_kind == DRAFT:
+            context = Context(model, draft_params(settings, model, params))
+            contexts.callback(context.close)
+            return Sized(footprint(context, mmap=settings.mmap))
+        if facts.drafter_kind == MTP:
+            raise ModelUnsupported(f"{settings.draft_path} is of kind {facts.drafter_kind!r}, which is not measured")
+        other = Context(target, params)
+        contexts.callback(other.close)
+        context = Context(model, head_params(settings, params), other=other)
+        contexts.callback(context.close)
+        return Sized(with_taps(footprint(context, mmap=settings.mmap), other, num_taps=len(facts.target_layers)))
+
+
+def _check_pair(target_path: Path, draft_path: Path) -> PairChecked:
+    head = read_head(draft_path, target_path)
+    if head.reads_target:
+        target = describe(target_path)
+        host = Host(target.architecture, target.n_embd, target.n_layer, target.n_vocab)
+        reasons = (missing_symbols(head.kind), head_mismatch(host, head))
+        return PairChecked(head.kind, tuple(reason for reason in reasons if reason))
+    target_model, model = _read(str(target_path)), _read(str(draft_path))
+    failures = list(mismatches(target_model.vocab, model.vocab))
+    if model.is_recurrent:
+        failures.append(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
+    return PairChecked(head.kind, tuple(failures))
+
+
+def _device(memory: DeviceMemory) -> Device:
+    # Metal calls itself a GPU of its own; its memory is the box's all the same.
+    is_unified = memory.integrated or memory.name.startswith(("Metal", "MTL"))
+    return Device(memory.name, memory.description, memory.total_bytes or 0, memory.free_bytes or 0, is_unified)
+
+
+def _dry(path: str, n_gpu_layers: int) -> Model:
+    """A model to take sizes from."""
+    key = (path, n_gpu_layers)
+    if key not in _dry_models:
+        _dry_models[key] = Model(Path(path), n_gpu_layers=n_gpu_layers, load=Load.SIZES)
+    return _dry_models[key]
+
+
+def _read(path: str) -> Model:
+    """A model to take the vocabulary from: reading it is what takes time, so one that is there will do."""
+    there = (model for (of, _), model in _dry_models.items() if of == path)
+    return next(there, None) or _vocabulary(path)
+
+
+@cache
+def _vocabulary(path: str) -> Model:
+    return Model(Path(path), load=Load.VOCABULARY)
+
+
+def _size(header: GgufHeader, key: str) -> int:
+    """A size of the architecture; where it differs from layer to layer, the largest; 0 where the file has none."""
+    value = header.get(f"{header.architecture}.{key}")
+    if isinstance(value, list):
+        value = max(value, default=0)
+    return value if isinstance(value, int) else 0
+
+
+def main() -> None:
+    """Answer until the other end closes."""
+    die_with_parent()
+    # Whatever else writes to stdout must not get between the answers.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    decoder = msgspec.json.Decoder(Question)
+    for line in sys.stdin.buffer:
+        out.write(msgspec.json.encode(answer(decoder.decode(line))) + b"\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

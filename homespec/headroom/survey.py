@@ -1,0 +1,99 @@
+"""The child that measures, seen from outside: one question, one answer, a deadline, and a fresh child after a death."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from types import TracebackType
+
+import msgspec
+
+from homespec.child import engine_environment
+from homespec.errors import EngineError
+from homespec.footprint import Answer, Question
+
+DEADLINE_S = 30.0
+"""A large vocabulary on a cold disk takes seconds; a hang takes for ever."""
+_MAX_ANSWER_BYTES = 1024 * 1024
+_COMMAND = (sys.executable, "-P", "-m", "homespec.engine.surveyor")
+
+
+class Survey:
+    """One child at a time, started when it is first asked. An async context manager."""
+
+    def __init__(self, *, deadline_s: float = DEADLINE_S, command: tuple[str, ...] = _COMMAND) -> None:
+        self._deadline_s = deadline_s
+        self._command = command
+        self._process: asyncio.subprocess.Process | None = None
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
+        self._decoder = msgspec.json.Decoder(Answer)
+
+    async def __aenter__(self) -> Survey:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+        self._complaints.close()
+
+    async def ask(self, question: Question) -> Answer:
+        """The child's answer. Raises EngineError with the reason when it dies, hangs or says something else."""
+        process = self._process or await self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                process.stdin.write(msgspec.json.encode(question) + b"\n")
+                with suppress(ConnectionError):
+                    await process.stdin.drain()
+                line = await process.stdout.readline()
+        except TimeoutError:
+            await self._end()
+            raise EngineError(f"no answer within {self._deadline_s:g} s") from None
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        if not line:
+            raise EngineError(await self._last_words())
+        try:
+            return self._decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            await self._end()
+            raise EngineError(f"an answer that does not decode: {error}") from error
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        self._complaints.truncate(0)
+        self._complaints.seek(0)
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._complaints,
+            start_new_session=True,
+            env=engine_environment(os.environ),
+            limit=_MAX_ANSWER_BYTES,
+        )
+        return self._process
+
+    async def _last_words(self) -> str:
+        """How the child ended, and the last line that it wrote on the way."""
+        process, self._process = self._process, None
+        assert process is not None
+        code = await process.wait()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        self._complaints.seek(0)
+        lines = [line for line in self._complaints.read().decode(errors="replace").splitlines() if line.strip()]
+        return f"{how}: {lines[-1].strip()}" if lines else how
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,1 @@
+"""`homespec plan` and `homespec pair`: what fits and why, before anything is loaded."""

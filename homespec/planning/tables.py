@@ -1,0 +1,96 @@
+"""Reports as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from homespec.planning.guidelines import Guidelines
+from homespec.planning.pairing import PairVerdict
+from homespec.planning.report import Report
+from homespec.units import clean, format_bytes
+
+_PARTS = ("weights", "kv", "compute", "output")
+
+
+def print_plan(console: Console, report: Report, guide: Guidelines) -> None:
+    """What goes where, which drafter gets in, and where to look for a good D."""
+    _line(console, _headline(report))
+    if report["reason"]:
+        _line(console, report["reason"])
+    if not report["target"]["measured"]:
+        _line(console, f"sizes are computed, not measured: {report['target']['note']}")
+    console.print(_memory(report))
+    if reclaimable := report["target"]["reclaimable_bytes"]:
+        _line(console, f"{format_bytes(reclaimable)} of the mapped file are read once and may then be dropped")
+    if report["drafters"]:
+        console.print(_drafters(report))
+    for line in guide.lines():
+        _line(console, line)
+
+
+def print_pairs(console: Console, verdicts: Sequence[PairVerdict]) -> None:
+    """A row per candidate, a line per failed check."""
+    table = _table("drafter", "kind", "verdict", "why")
+    for verdict in verdicts:
+        why = "\n".join(verdict.failures) or "every check passed"
+        table.add_row(_text(verdict.path), verdict.kind, "usable" if verdict.is_usable else "no", _text(why))
+    console.print(table)
+
+
+def _headline(report: Report) -> str:
+    target = report["target"]
+    name = Path(report["model"]).name
+    verdict = "fits" if report["fits"] else "does not fit"
+    settings = f"{target['n_ctx']} tokens of context, KV {target['kv_type']}"
+    return f"{name} {verdict}: {format_bytes(target['total_bytes'])} with {settings}"
+
+
+def _memory(report: Report) -> Table:
+    pools = report["pools"]
+    table = _table("", *(_text(pool["name"]) for pool in pools))
+    for name in ("total", "free", "reserve", "headroom"):
+        table.add_row(name, *(format_bytes(pool[f"{name}_bytes"]) for pool in pools))
+    for model in ("target", "drafter"):
+        for part in _PARTS:
+            sizes = [pool[model][f"{part}_bytes"] if pool[model] else 0 for pool in pools]
+            if any(sizes):
+                table.add_row(f"{model} {part}", *(format_bytes(size) for size in sizes))
+    table.add_row("headroom after", *(format_bytes(pool["headroom_after_bytes"]) for pool in pools))
+    return table
+
+
+def _drafters(report: Report) -> Table:
+    table = _table("drafter", "verdict", "rho", "expected", "why")
+    for verdict in report["drafters"]:
+        name = Path(verdict["path"]).name if verdict["path"] else "free drafters"
+        speedup, cost = verdict["expected_speedup"], verdict["rho"]
+        table.add_row(
+            _text(name),
+            "in" if verdict["admitted"] else "out",
+            "n/a" if cost is None else f"{cost:.2f}",
+            "n/a" if speedup is None else f"{speedup:.2f}x at D = {verdict['num_draft_tokens']}",
+            _text(verdict["reason"]),
+        )
+    return table
+
+
+def _table(*headings: str) -> Table:
+    """Columns that break a long text instead of cutting it."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(_text(text), highlight=False, soft_wrap=True)
+
+
+def _text(text: str) -> str:
+    """Names of files may hold anything, rich's markup included."""
+    return escape("\n".join(clean(line) for line in text.split("\n")))

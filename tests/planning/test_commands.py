@@ -1,0 +1,120 @@
+"""The two commands as people and scripts see them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from homespec.errors import ExitCode
+from tests.daemons import FinishedCommand, run_command
+from tests.kits.footprint_kit import eagle_head
+from tests.kits.gguf_kit import lfs_pointer
+from tests.kits.models import Models
+
+pytestmark = [pytest.mark.process, pytest.mark.real]
+
+
+def report(finished: FinishedCommand) -> Any:
+    assert finished.stderr == ""
+    return json.loads(finished.stdout)
+
+
+def test_a_plan_is_data_on_stdout(models: Models, tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", "--ctx", "2048", "--draft", str(models.random_drafter), "--json")
+    plan = report(finished)
+    assert finished.code == ExitCode.OK
+    assert plan["fits"]
+    assert plan["target"]["n_ctx"] == 2048
+    assert plan["target"]["measured"]
+    [pool] = plan["pools"]
+    assert pool["name"] == "CPU"
+    assert pool["target"]["weights_bytes"] > 90_000_000
+    spent = sum(pool["target"].values()) + sum(pool["drafter"].values())
+    assert pool["headroom_after_bytes"] == pool["headroom_bytes"] - spent
+    assert [verdict["admitted"] for verdict in plan["drafters"]] == [True, True]
+    assert plan["guidelines"]["heads_per_kv_head"] == 3
+    assert plan["guidelines"]["knee_rows"] > 0
+
+
+def test_a_plan_is_a_table_for_people(models: Models, tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", "--draft", str(models.random))
+    assert finished.code == ExitCode.OK
+    for text in ("fits: ", "8192 tokens of context", "target weights", "target kv", "headroom after", "free drafters"):
+        assert text in finished.stdout
+    assert "vocabulary sizes differ by 48864" in finished.stdout
+    assert "G = 3 query heads per KV head" in finished.stdout
+
+
+def test_a_target_that_does_not_fit_has_a_code_of_its_own(models: Models, tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", "--ctx", "2000000000", "--json")
+    plan = report(finished)
+    assert finished.code == ExitCode.DOES_NOT_FIT
+    assert not plan["fits"]
+    assert plan["drafters"] == []
+    assert "--ctx" in plan["nearest"]["flags"]
+    assert plan["nearest"]["total_bytes"] < plan["target"]["total_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "fragments"),
+    [
+        (["--draft", "off", "--draft", "x.gguf"], ExitCode.CONFIG, ["--draft off", "alone"]),
+        (["--draft", "/nope.gguf"], ExitCode.MODEL, ["/nope.gguf", "does not exist"]),
+        (["--ctx", "12"], ExitCode.CONFIG, ["--ctx", "256"]),
+        (["--kv-type", "q9"], ExitCode.CONFIG, ["--kv-type", "'q9'", "q8_0"]),
+    ],
+)
+def test_contradictions_and_bad_values_are_one_line(
+    tmp_path: Path, arguments: list[str], code: ExitCode, fragments: list[str]
+) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", *arguments)
+    assert finished.code == code
+    assert all(fragment in finished.complaint for fragment in fragments)
+
+
+def test_a_reserve_larger_than_the_box_is_one_line(tmp_path: Path) -> None:
+    environment = {"HOMESPEC_RESERVE_MIB": "1000000"}
+    finished = run_command(tmp_path, "plan", "--demo", environment=environment)
+    assert finished.code == ExitCode.CONFIG
+    assert "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU" in finished.complaint
+
+
+def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
+    """Field log V-04: a verdict and the reason per candidate."""
+    vocabulary = models.demo_vocabulary
+    drafts = {
+        "good": models.random_drafter,
+        "text": models.demo_relative("pair-text", vocabulary.with_text(20000, "zzz")),
+        "bos": models.demo_relative("pair-bos", replace(vocabulary, adds_bos=True)),
+        "family": models.random,
+        "pointer": lfs_pointer(tmp_path / "pointer.gguf"),
+        "gone": tmp_path / "gone.gguf",
+        "head": eagle_head(tmp_path / "head.gguf", target_width=512, layers=(2, 15, 99)),
+    }
+    finished = run_command(tmp_path, "pair", str(models.demo), *map(str, drafts.values()), "--json")
+    verdicts = dict(zip(drafts, report(finished)["drafters"], strict=True))
+    assert finished.code == ExitCode.OK
+    assert [name for name, verdict in verdicts.items() if verdict["usable"]] == ["good"]
+    expected = {
+        "text": ["token 20000 differs: target 'ĠBrow', drafter 'zzz'"],
+        "bos": ["BOS policy differs"],
+        "family": ["vocabulary sizes differ by 48864", "token 0 differs"],
+        "pointer": ["Git LFS pointer"],
+        "gone": ["does not exist"],
+        "head": ["target layers [2, 15, 99] are not within the target's 0 to 30"],
+    }
+    for name, reasons in expected.items():
+        for reason in reasons:
+            assert any(reason in failure for failure in verdicts[name]["failures"]), name
+    assert verdicts["head"]["kind"] == "eagle3"
+
+
+def test_a_pair_without_a_usable_drafter_fails_for_scripts(models: Models, tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "pair", str(models.demo), str(models.random))
+    assert finished.code == ExitCode.FAILURE
+    assert "vocabulary sizes differ" in finished.stdout
+    assert finished.stderr == ""
