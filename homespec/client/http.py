@@ -1,4 +1,4 @@
-"""HTTP to the daemon, for the dashboard, the chat and the doctor alike."""
+"""HTTP to the daemon, for the dashboard, the chat, the doctor and the bench alike."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ CONNECT_TIMEOUT_S = 5.0
 EVENTS_TIMEOUT_S = 10.0
 """Longest silence on /events: snapshots come twice a second, so more is a dead connection."""
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _ModelList(msgspec.Struct):
+    data: list[_Model]
 
 
 class Client:
@@ -67,16 +75,29 @@ class Client:
         async with self._open("POST", "/v1/chat/completions", body) as response:
             return msgspec.json.decode(await response.aread(), type=dict[str, Any])
 
-    async def status(self) -> Status:
-        """One snapshot. Raises StreamCutError when it does not decode: the daemon is of another version."""
-        async with self._open("GET", "/status", read_timeout_s=EVENTS_TIMEOUT_S) as response:
+    async def count_tokens(self, text: str) -> int:
+        """Length of a text in tokens of the daemon's model, without BOS."""
+        async with self._open("POST", "/tokenize", {"content": text}, EVENTS_TIMEOUT_S) as response:
+            return len(msgspec.json.decode(await response.aread())["tokens"])
+
+    async def first_model(self) -> str | None:
+        """The first name on /v1/models; None when the list is empty."""
+        async with self._open("GET", "/v1/models", read_timeout_s=EVENTS_TIMEOUT_S) as response:
             body = await response.aread()
         try:
-            return msgspec.json.decode(body, type=Status)
-        except msgspec.ValidationError as error:
-            raise StreamCutError(
-                f"the daemon's status cannot be read, it may be of another version: {error}"
-            ) from error
+            models = msgspec.json.decode(body, type=_ModelList).data
+        except msgspec.DecodeError as error:
+            raise StreamCutError(f"the list of models cannot be read: {error}") from error
+        return models[0].id if models else None
+
+    async def status(self) -> Status:
+        """One snapshot. Raises StreamCutError when it does not decode: the daemon is of another version."""
+        return decode_status(await self.status_json())
+
+    async def status_json(self) -> bytes:
+        """One snapshot as it came."""
+        async with self._open("GET", "/status", read_timeout_s=EVENTS_TIMEOUT_S) as response:
+            return await response.aread()
 
     async def check(self) -> None:
         """Raise UnreachableError unless something answers HTTP; a daemon that is still loading is fine."""
@@ -118,3 +139,11 @@ class Client:
             # A proxy set for the web must not stand between a box and its own daemon.
             trust_env=httpx.URL(self.url).host not in _LOOPBACK,
         )
+
+
+def decode_status(body: bytes) -> Status:
+    """Raises StreamCutError when it is not a snapshot of this version."""
+    try:
+        return msgspec.json.decode(body, type=Status)
+    except msgspec.DecodeError as error:
+        raise StreamCutError(f"the daemon's status cannot be read, it may be of another version: {error}") from error

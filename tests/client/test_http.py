@@ -103,3 +103,23 @@ async def test_an_answer_that_is_dropped_is_cut(daemon: DaemonDouble) -> None:
     daemon.chat_breaks = True
     with pytest.raises(StreamCutError, match="the connection closed early"):
         await collect(Client(daemon.url).chat({}))
+
+
+async def test_tokens_are_counted_by_the_daemon(daemon: DaemonDouble) -> None:
+    daemon.replies["/tokenize"] = Reply(200, b'{"tokens":[5,6,7]}')
+    assert await Client(daemon.url).count_tokens("a text") == 3
+    assert daemon.asked("/tokenize")[0].json == {"content": "a text"}
+
+
+@pytest.mark.parametrize(
+    ("body", "name"), [(b'{"data":[{"id":"big","x":1},{"id":"small"}]}', "big"), (b'{"data":[]}', None)]
+)
+async def test_the_first_model_of_any_server(daemon: DaemonDouble, body: bytes, name: str | None) -> None:
+    daemon.replies["/v1/models"] = Reply(200, body)
+    assert await Client(daemon.url).first_model() == name
+
+
+async def test_a_list_of_models_that_is_none(daemon: DaemonDouble) -> None:
+    daemon.replies["/v1/models"] = Reply(200, b"hello")
+    with pytest.raises(StreamCutError, match="list of models"):
+        await Client(daemon.url).first_model()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from homespec.client.answer import Answer
 from homespec.status import SpeculationReport
-from homespec.tui.chat.answer import Answer
 from homespec.units import clean, format_duration, format_rate, format_ratio
 
 

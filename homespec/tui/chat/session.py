@@ -9,10 +9,10 @@ from contextlib import aclosing
 
 import msgspec
 
+from homespec.client.answer import Answer
 from homespec.client.failures import StreamCutError, UnreachableError, describe
 from homespec.client.http import Client
 from homespec.errors import ExitCode, HomespecError
-from homespec.tui.chat.answer import Answer
 from homespec.tui.chat.commands import ChatState, obey
 from homespec.tui.chat.console import Console
 from homespec.tui.chat.conversation import Conversation

@@ -1,10 +1,10 @@
-"""One answer, put together from the chunks of its stream."""
+"""One streamed answer, put together from its chunks, with the times at which they came."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 class _Delta(msgspec.Struct):
     content: str | None = None
+    reasoning_content: str | None = None
+    """Where other servers put what a model says before its answer."""
 
 
 class _Choice(msgspec.Struct):
@@ -23,7 +25,7 @@ class _Choice(msgspec.Struct):
 
 
 class _Chunk(msgspec.Struct):
-    """The fields of a chunk that a chat needs; the others are skipped."""
+    """The fields of a chunk that clients need; the others are skipped."""
 
     choices: list[_Choice] = []
     timings: msgspec.Raw = msgspec.Raw()
@@ -42,20 +44,27 @@ class Answer:
     cancelled: bool = False
     finish_reason: str | None = None
     time_to_first_token_s: float | None = None
+    time_to_last_token_s: float | None = None
     timings: Timings | None = None
     speculation: SpeculationReport | None = None
+    reported: dict[str, Any] = field(default_factory=dict)
+    """All of `timings` and `speculative` by name, also what this version does not know."""
 
     def add(self, data: str) -> str:
         """Take in one chunk; returns the text that it adds. Raises msgspec.DecodeError when it is not a chunk."""
         chunk = _decoder.decode(data)
         self.timings = _lenient(chunk.timings, Timings) or self.timings
         self.speculation = _lenient(chunk.speculative, SpeculationReport) or self.speculation
+        for raw in (chunk.timings, chunk.speculative):
+            self.reported |= _lenient(raw, dict[str, Any]) or {}
         piece = ""
         for choice in chunk.choices[:1]:
-            piece = choice.delta.content or ""
+            piece = (choice.delta.reasoning_content or "") + (choice.delta.content or "")
             self.finish_reason = choice.finish_reason or self.finish_reason
-        if piece and self.time_to_first_token_s is None:
-            self.time_to_first_token_s = time.monotonic() - self.asked_at_s
+        if piece:
+            self.time_to_last_token_s = time.monotonic() - self.asked_at_s
+            if self.time_to_first_token_s is None:
+                self.time_to_first_token_s = self.time_to_last_token_s
         self.text += piece
         return piece
 

@@ -1,0 +1,137 @@
+"""The report as one page that holds everything it shows: no script, no request to anywhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from homespec.bench import svg, words
+from homespec.bench.report import Group, Report
+from homespec.bench.sides import PLAIN
+from homespec.bench.svg import Point, Row
+from homespec.bench.verdict import TOLERANCE, Verdict
+from homespec.units import format_bytes
+
+NUM_COLOURS = 6
+_KINDS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    key: dict[str, str]
+    """Names and the CSS classes of their colours."""
+    plot: Markup
+
+
+def render_html(report: Report) -> str:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    template = environment.from_string(files("homespec.bench").joinpath("data/report.html.j2").read_text("utf-8"))
+    return template.render(
+        report=report,
+        words=words,
+        bytes_text=format_bytes,
+        when=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.time_unix)),
+        subtitle=words.what_was_measured(report),
+        headline=words.headline(report),
+        forests=_forests(report),
+        speeds=_speeds(report),
+        sweeps=_sweeps(report),
+        positions=_positions(report),
+        verify=_verify(report),
+    )
+
+
+def _colours(report: Report) -> dict[str, str]:
+    """CSS class of each side; plain is always grey."""
+    others = [side.name for side in report.sides if side.name != PLAIN]
+    return {PLAIN: "plain"} | {name: f"c{index % NUM_COLOURS}" for index, name in enumerate(others)}
+
+
+def _forests(report: Report) -> list[tuple[str, Markup]]:
+    """A title and a plot for each pair of sides that was not swept."""
+    swept = {side.name for side in report.sides if side.swept}
+    plots = []
+    for compared in report.overall.comparisons:
+        if compared.side not in swept:
+            rows = [row for group in report.groups if (row := _row(group, compared.side, compared.baseline))]
+            if rows:
+                plot = Markup(svg.forest(rows, (1 - TOLERANCE, 1 + TOLERANCE)))
+                plots.append((f"Speed of {compared.side} ÷ {compared.baseline}", plot))
+    return plots
+
+
+def _row(group: Group, side: str, baseline: str) -> Row | None:
+    each = group.comparison(side, baseline)
+    if each is None or each.ratio is None:
+        return None
+    text = f"{words.times(each.ratio)} ({words.span(each.low, each.high)})"
+    return Row(group.name, each.ratio, each.low, each.high, _KINDS.get(each.verdict, "same"), text)
+
+
+def _speeds(report: Report) -> Figure | None:
+    """Of a sweep there is the curve over D instead."""
+    colours = _colours(report)
+    shown = [side.name for side in report.sides if not side.swept and side.name in report.overall.sides]
+    groups = []
+    for group in report.groups:
+        members = [
+            (colours[name], Point(0, speed.median, speed.q1, speed.q3))
+            for name in shown
+            if name in group.sides and (speed := group.sides[name].tokens_per_second) is not None
+        ]
+        if members:
+            groups.append((group.name, members))
+    if len(shown) < 2 or not groups:
+        return None
+    return Figure({name: colours[name] for name in shown}, Markup(svg.bars(groups, "tokens/s")))
+
+
+def _sweeps(report: Report) -> list[Figure]:
+    """Acceptance length and speedup over D, one curve per drafter; the plain side is D = 0."""
+    swept = [side for side in report.sides if side.swept and side.name in report.overall.sides]
+    lengths: dict[str, list[Point]] = {}
+    ratios: dict[str, list[Point]] = {}
+    for side in swept:
+        drafter, limit = str(side.drafter), float(side.max_draft_tokens or 0)
+        length = report.overall.sides[side.name].acceptance_length
+        if length is not None:
+            lengths.setdefault(drafter, [Point(0, 1)]).append(Point(limit, length))
+        compared = report.overall.comparison(side.name)
+        if compared is not None and compared.ratio is not None:
+            point = Point(limit, compared.ratio, compared.low, compared.high)
+            ratios.setdefault(drafter, [Point(0, 1)]).append(point)
+    return [
+        _curves(series, "D, most tokens drafted per round", label, unity=True)
+        for series, label in ((lengths, "acceptance length"), (ratios, "speed ÷ plain"))
+        if series
+    ]
+
+
+def _positions(report: Report) -> Figure | None:
+    """Of a sweep, for the largest D of each drafter."""
+    largest = {side.drafter: side.name for side in report.sides if side.swept}
+    series = {
+        side.name: [
+            Point(index + 1, share)
+            for index, share in enumerate(report.overall.sides[side.name].acceptance_per_position)
+        ]
+        for side in report.sides
+        if side.name in report.overall.sides and (not side.swept or largest[side.drafter] == side.name)
+    }
+    drawn = {name: points for name, points in series.items() if points}
+    return _curves(drawn, "position in the draft", "share of rounds that accepted it") if drawn else None
+
+
+def _verify(report: Report) -> Figure | None:
+    points = [Point(rows, milliseconds) for rows, milliseconds in report.verify_cost]
+    return _curves({"target pass": points}, "rows of the pass", "milliseconds") if points else None
+
+
+def _curves(series: dict[str, list[Point]], x_label: str, y_label: str, *, unity: bool = False) -> Figure:
+    key = {name: f"c{index % NUM_COLOURS}" for index, name in enumerate(series)}
+    drawn = [(key[name], points) for name, points in series.items()]
+    return Figure(key, Markup(svg.lines(drawn, x_label, y_label, unity=unity)))

@@ -1,0 +1,144 @@
+"""The same report as a page, in a terminal and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from homespec.bench.report import Report
+from homespec.bench.report_html import render_html
+from homespec.bench.report_json import render_json
+from homespec.bench.report_terminal import print_report
+from homespec.bench.sides import sides_of
+from homespec.bench.trial import Failure
+from homespec.errors import ExitCode
+from tests.kits.trials import drafted, report_of, trial, turn, two_sided
+
+RATIOS = {"copy": [2.0, 2.1, 2.2, 1.9, 2.0], "prose": [1.0, 0.99, 1.01, 1.0, 1.0], "qa": [0.8, 0.81, 0.79, 0.8, 0.8]}
+
+
+def swept() -> Report:
+    sides = sides_of(["ngram", "draft"], None, (0, 2, 4), against=False)
+    speeds = {side.name: 50.0 + 5 * index for index, side in enumerate(sides)}
+    trials = [drafted(side.name, str(i), speeds[side.name] + i) for side in sides[1:] for i in range(6)]
+    return report_of([*trials, *(trial("plain", str(i)) for i in range(6))], sides)
+
+
+def with_another_server() -> Report:
+    sides = sides_of(["auto"], None, (), against=True)
+    other = [replace(trial("other server", f"copy-{i}"), turns=(turn(40.0 + i, rounds=None),)) for i in range(5)]
+    return report_of([*two_sided({"copy": RATIOS["copy"]}), *other], sides)
+
+
+def hostile() -> Report:
+    report = report_of(two_sided({"<script>[bold]&": RATIOS["copy"]}))
+    return replace(report, failures=(Failure('"><img src=x>', "auto", "[red]<b>&</b>"),))
+
+
+REPORTS = {
+    "three verdicts": report_of(two_sided(RATIOS)),
+    "sweep": swept(),
+    "another server": with_another_server(),
+    "one prompt": report_of(two_sided({"prose": [1.2]})),
+    "one trial": report_of([trial("plain", "q")], ended_early="interrupted"),
+    "measured cost": replace(report_of(two_sided(RATIOS)), verify_cost=((1, 10.0), (4, 21.5), (8, 40.0))),
+    "hostile": hostile(),
+}
+
+
+def parsed(report: Report) -> ET.Element:
+    return ET.fromstring(render_html(report).removeprefix("<!DOCTYPE html>"))
+
+
+each_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+
+
+@each_report
+def test_the_page_is_well_formed_and_asks_nobody_for_anything(report: Report) -> None:
+    root = parsed(report)
+    assert root.tag == "html"
+    [style] = root.iter("style")
+    assert not re.search(r"@import|url\(", style.text or "")
+    assert "prefers-color-scheme: dark" in (style.text or "")
+    for element in root.iter():
+        assert element.tag not in {"script", "img", "link", "iframe", "object", "use", "image"}
+        assert not {"src", "href", "style", "background"} & set(element.attrib)
+        assert not any(name.startswith("on") or "nan" in value for name, value in element.attrib.items())
+
+
+@each_report
+def test_every_place_in_a_plot_is_inside_it(report: Report) -> None:
+    for plot in parsed(report).iter("svg"):
+        width, height = map(float, plot.attrib["viewBox"].split()[2:])
+        for element in plot.iter():
+            for name, limit in (("x", width), ("x1", width), ("x2", width), ("cx", width)):
+                assert 0 <= float(element.get(name, 0)) <= limit
+            for name in ("y", "y1", "y2", "cy"):
+                assert 0 <= float(element.get(name, 0)) <= height
+
+
+def test_colours_of_the_page_are_all_defined() -> None:
+    for report in REPORTS.values():
+        page = render_html(report)
+        defined = set(re.findall(r"--([\w-]+):", page))
+        assert set(re.findall(r"var\(--([\w-]+)\)", page)) <= defined
+        kinds = {
+            kind for kinds in re.findall(r'class="(?:dot|bar|whisker|curve|error) (\w+)"', page) for kind in [kinds]
+        }
+        assert kinds <= defined
+
+
+@each_report
+def test_json_can_be_read_by_anyone_and_holds_no_text_of_an_answer(report: Report) -> None:
+    body = json.loads(render_json(report), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert body["exit_code"] == report.exit_code
+    assert len(body["trials"]) == len(report.trials)
+    assert "words" not in json.dumps(body["trials"])
+    assert [group["name"] for group in body["categories"]] == [group.name for group in report.categories]
+
+
+def printed(report: Report) -> str:
+    file = io.StringIO()
+    print_report(report, file)
+    return file.getvalue()
+
+
+@each_report
+def test_the_terminal_has_no_line_too_long_and_no_control_character(report: Report) -> None:
+    text = printed(report)
+    body = text.splitlines()[: -len(report.notes) - 4]
+    assert max(map(len, body), default=0) <= 120
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
+
+
+def test_the_terminal_tells_the_verdicts_and_the_last_line_is_the_overall_one() -> None:
+    lines = printed(REPORTS["three verdicts"]).splitlines()
+    [copy] = [line for line in lines if line.split()[:1] == ["copy"] and "×" in line]
+    assert "faster" in copy
+    assert "2.04×" in copy
+    assert "5/5" in copy
+    [qa] = [line for line in lines if line.split()[:1] == ["qa"] and "×" in line]
+    assert "slower" in qa
+    [prose] = [line for line in lines if line.split()[:1] == ["prose"] and "×" in line]
+    assert "no difference" in prose
+    assert lines[-1].startswith("auto against plain: ")
+    assert REPORTS["three verdicts"].exit_code is ExitCode.SLOWER
+
+
+def test_the_terminal_draws_a_sweep() -> None:
+    text = printed(REPORTS["sweep"])
+    assert "ngram D=2" in text
+    assert "speed ÷ plain over D" in text
+    assert "acceptance length over D" in text
+    assert text.splitlines()[-2].startswith("the fastest D of ngram: ngram D=4 against plain: faster")
+
+
+def test_a_run_that_ended_early_says_so_everywhere() -> None:
+    report = REPORTS["one trial"]
+    for text in (printed(report), render_html(report), render_json(report)):
+        assert "interrupted" in text

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from homespec.bench.sides import sides_of
+from homespec.bench.summary import summarise
+from homespec.bench.trial import Trial
+from homespec.bench.verdict import Verdict
+from homespec.errors import ExitCode
+from tests.kits.trials import drafted, report_of, trial, turn, two_sided
+
+SIDES = sides_of(["auto"], None, (), against=False)
+
+
+def test_what_drafting_did_is_counted_over_all_answers() -> None:
+    overall, _ = summarise(two_sided({"prose": [1.5] * 3, "copy": [2.0] * 3}), SIDES)
+    result = overall.sides["auto"]
+    assert result.num_answers == 6
+    assert (result.drafted, result.accepted, result.rounds) == (480, 360, 240)
+    assert result.acceptance_rate == 0.75
+    assert result.acceptance_length == 1 + 360 / 240
+    assert result.acceptance_per_position == [1.0, 0.5]
+    # 1 row for the prompt, 40 for the rounds and 80 for the drafts of 101 tokens.
+    assert result.rows_per_token == pytest.approx(121 / 101)
+    assert result.draft_ms_per_round == pytest.approx(0.2)
+    assert result.verify_ms_per_round == pytest.approx(10.0)
+    assert result.drafters == {"ngram": 240}
+    assert result.peak_rss_bytes == 2000
+
+
+def test_plain_answers_take_one_row_per_token_and_say_nothing_of_drafts() -> None:
+    overall, _ = summarise(two_sided({"prose": [1.5] * 3}), SIDES)
+    plain = overall.sides["plain"]
+    assert plain.rows_per_token == 1.0
+    assert plain.acceptance_length == 1.0
+    assert plain.acceptance_rate is None
+    assert plain.draft_ms_per_round is None
+    assert plain.acceptance_per_position == []
+
+
+def test_ratios_are_geometric_means_of_pairs() -> None:
+    overall, (prose,) = summarise(two_sided({"prose": [0.5, 2.0, 1.0, 0.5, 2.0]}), SIDES)
+    compared = overall.comparison("auto")
+    assert compared is not None
+    assert compared.ratio == pytest.approx(1.0)
+    assert compared.worst == pytest.approx(0.5)
+    assert compared.num_pairs == compared.num_identical == 5
+    assert compared.verdict is Verdict.NO_DIFFERENCE
+    assert compared.first_token_ratio == pytest.approx(1.0)
+    assert prose.comparison("auto") == compared
+
+
+def test_a_prompt_that_one_side_lacks_counts_for_none() -> None:
+    trials = two_sided({"prose": [1.5] * 5})
+    overall, _ = summarise([*trials, trial("plain", "lonely", 5000.0)], SIDES)
+    compared = overall.comparison("auto")
+    assert compared is not None
+    assert compared.num_pairs == 5
+    assert compared.ratio == pytest.approx(1.5)
+
+
+def test_an_answer_of_a_few_tokens_has_no_speed() -> None:
+    short = replace(trial("auto", "q"), turns=(turn(num_tokens=8),))
+    overall, _ = summarise([trial("plain", "q"), short], SIDES)
+    compared = overall.comparison("auto")
+    assert compared is not None
+    assert (compared.num_pairs, compared.num_untimed, compared.ratio) == (1, 1, None)
+    assert compared.verdict is Verdict.TOO_FEW
+    assert overall.sides["auto"].tokens_per_second is None
+
+
+def test_an_empty_answer_is_no_fault() -> None:
+    empty = replace(
+        trial("auto", "q"),
+        turns=(turn(num_tokens=0, num_generated=0, time_to_first_token_s=None, decode_s=0.0, text=""),),
+    )
+    overall, _ = summarise([trial("plain", "q"), empty], SIDES)
+    compared = overall.comparison("auto")
+    assert compared is not None
+    assert compared.first_token_ratio is None
+    assert compared.num_identical == 0
+    assert overall.sides["auto"].rows_per_token is None
+
+
+def test_turns_are_measured_together_and_the_first_token_by_the_first() -> None:
+    two = Trial("q", "prose", "plain", (turn(50.0), turn(100.0, time_to_first_token_s=9.0)))
+    assert two.tokens_per_second == pytest.approx(200 / 3)
+    assert two.time_to_first_token_s == 0.1
+    assert two.rounds == 200
+
+
+def test_a_time_that_one_turn_lacks_is_unknown() -> None:
+    assert Trial("q", "p", "plain", (turn(draft_ms=1.0), turn())).draft_ms is None
+    assert Trial("q", "p", "plain", (turn(draft_ms=1.0), turn(draft_ms=2.0))).draft_ms == 3.0
+
+
+def test_another_server_is_compared_with_every_side_of_ours() -> None:
+    sides = sides_of(["auto"], None, (), against=True)
+    other = [replace(trial("other server", f"prose-{i}", 25.0), turns=(turn(25.0, rounds=None),)) for i in range(6)]
+    overall, _ = summarise([*two_sided({"prose": [2.0] * 6}), *other], sides)
+    ratios = {(each.side, each.baseline): each.ratio for each in overall.comparisons}
+    assert ratios == {
+        ("auto", "plain"): pytest.approx(2.0),
+        ("plain", "other server"): pytest.approx(2.0),
+        ("auto", "other server"): pytest.approx(4.0),
+    }
+    assert overall.sides["other server"].rounds is None
+    assert overall.sides["other server"].rows_per_token is None
+
+
+STEADY = [1.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("ratios", "code"),
+    [
+        ({"prose": STEADY, "copy": [2.0] * 8}, ExitCode.OK),
+        ({"prose": [0.8] * 8, "copy": [2.0] * 8}, ExitCode.SLOWER),
+        ({"prose": [0.8] * 3}, ExitCode.OK),
+    ],
+)
+def test_one_slower_category_is_enough_for_the_exit_code(ratios: dict[str, list[float]], code: ExitCode) -> None:
+    assert report_of(two_sided(ratios)).exit_code is code
+
+
+def test_a_sweep_is_told_and_not_judged() -> None:
+    sides = sides_of(["auto"], None, (0, 2), against=False)
+    trials = [trial("plain", str(i)) for i in range(8)] + [drafted("auto D=2", str(i), 10.0) for i in range(8)]
+    report = report_of(trials, sides)
+    compared = report.overall.comparison("auto D=2")
+    assert compared is not None
+    assert compared.verdict is Verdict.SLOWER
+    assert report.exit_code is ExitCode.OK
+
+
+def test_what_spoils_a_report_is_noted() -> None:
+    trials = two_sided({"prose": [1.0] * 6})
+    changed = [replace(each, turns=(replace(each.turns[0], text="other"),)) for each in trials if each.side == "auto"]
+    idle = [replace(each, side="auto", turns=(replace(each.turns[0], reason="off"),)) for each in trials[::2]]
+    assert any("6 of 6 answers" in note for note in report_of([*trials[::2], *changed]).notes)
+    assert any("auto drafted nothing: off" in note for note in report_of([*trials[::2], *idle]).notes)
+    assert report_of(trials).notes == ()

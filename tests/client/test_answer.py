@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from homespec.client.answer import Answer
+
+
+def chunk(content: str | None = None, finish_reason: str | None = None, **fields: object) -> str:
+    return json.dumps({"choices": [{"delta": {"content": content}, "finish_reason": finish_reason}], **fields})
+
+
+def test_text_and_its_times_come_together() -> None:
+    empty, answer = Answer(), Answer()
+    assert empty.add(chunk("")) == ""
+    assert empty.time_to_first_token_s is None
+    assert [answer.add(chunk(text)) for text in ("Hel", "lo")] == ["Hel", "lo"]
+    answer.add(chunk(finish_reason="stop"))
+    assert (answer.text, answer.finish_reason) == ("Hello", "stop")
+    assert answer.time_to_first_token_s is not None
+    assert answer.time_to_last_token_s is not None
+    assert 0 <= answer.time_to_first_token_s < answer.time_to_last_token_s
+
+
+def test_what_a_model_says_before_its_answer_counts() -> None:
+    answer = Answer()
+    answer.add(json.dumps({"choices": [{"delta": {"reasoning_content": "Hm. "}}]}))
+    answer.add(chunk("Yes."))
+    assert answer.text == "Hm. Yes."
+
+
+def test_numbers_of_another_version_are_kept_by_name() -> None:
+    answer = Answer()
+    answer.add(json.dumps({"choices": [], "timings": {"draft_ms": 1.5}, "speculative": {"new": True}}))
+    assert answer.reported == {"draft_ms": 1.5, "new": True}
+    assert answer.timings is None
+    assert answer.speculation is None
+
+
+def test_what_is_no_chunk_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        Answer().add("hello")
