@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from homespec.errors import ConfigError, ModelCorrupt, ModelNotFound
+from homespec.store.finds import find_all
+from homespec.store.places import expanded
+from homespec.store.shards import model_name, parts, read_parts
 
 _MAGIC = b"GGUF"
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -22,19 +27,58 @@ def demo_model() -> Path:
     return files[0]
 
 
-def resolve(model: str | None, *, demo: bool) -> Path:
-    """The file to serve, checked. Raises ConfigError, ModelNotFound or ModelCorrupt, each with the remedy."""
+def resolve(model: str | None, *, demo: bool, models_dir: Path | None = None) -> Path:
+    """The file to serve, checked; `models_dir` is homespec's own store when it is not in its usual place.
+
+    Raises ConfigError, ModelNotFound or ModelCorrupt, each with the remedy.
+    """
     if model and demo:
         raise ConfigError(f"both a model ({model}) and --demo were given; pass one of them")
     if not model and not demo:
         raise ConfigError("no model was given; run 'homespec serve MODEL.gguf', or 'homespec serve --demo' to try it")
-    # Made absolute but not resolved: in a hub cache the link's name tells what the blob's does not.
-    path = demo_model() if model is None else Path(model).expanduser().absolute()
+    if model is not None:
+        return check_file(model, models_dir)
+    path = demo_model()
     check(path)
     return path
 
 
+def check_file(name: str, models_dir: Path | None = None) -> Path:
+    """The file that a user names, by its path or as in a store: absolute, the first of a split, and checked.
+
+    Raises ModelNotFound or ModelCorrupt.
+    """
+    # llama.cpp starts with the first file of a split and finds the others.
+    path = parts(find(name, models_dir))[0]
+    check(path)
+    return path
+
+
+def find(model: str, models_dir: Path | None = None) -> Path:
+    """The file that is meant: what lies at that path, else a model of the stores by its name, else the path.
+
+    Made absolute but not resolved: in a hub cache the link's name tells what the blob's does not.
+    """
+    path = expanded(model).absolute()
+    if os.path.lexists(path):
+        return path
+    return next((found.path for found in find_all(models_dir) if found.name == model), path)
+
+
+def served_name(model: str | None, path: Path) -> str:
+    """What clients call it: the name in a store that was asked for, else the file's, without a split's numbers."""
+    if model is None or os.path.lexists(expanded(model).absolute()):
+        return model_name(path)
+    return model
+
+
 def check(path: Path) -> None:
+    """Raise unless `path` is a whole model: a GGUF whose header is sound and whose tensors all lie inside its files."""
+    check_start(path)
+    read_parts(path)
+
+
+def check_start(path: Path) -> None:
     """Raise unless `path` is a readable file that starts like a GGUF."""
     try:
         str(path).encode()
@@ -47,11 +91,17 @@ def check(path: Path) -> None:
     except FileNotFoundError as error:
         raise ModelNotFound(f"{path} does not exist{_candidates(path.parent)}") from error
     except OSError as error:
-        raise ModelNotFound(f"{path} cannot be read: {error.strerror}; check its permissions") from error
+        where = f" at {first_closed(path)}" if isinstance(error, PermissionError) else ""
+        raise ModelNotFound(f"{path} cannot be read: {error.strerror}{where}; check its permissions") from error
     except ValueError as error:
         raise ModelNotFound(f"{path} cannot be the name of a file: {error}; check the path") from error
     if not start.startswith(_MAGIC):
         raise ModelCorrupt(f"{path} is not a GGUF file: {_what_it_is(start)}")
+
+
+def first_closed(path: Path, is_open: Callable[[Path], bool] = lambda folder: os.access(folder, os.X_OK)) -> Path:
+    """The first folder on the way that this process may not enter, else the path itself."""
+    return next((folder for folder in reversed(path.parents) if not is_open(folder)), path)
 
 
 def _what_it_is(start: bytes) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from homespec.errors import ConfigError, ModelCorrupt, ModelError, ModelNotFound
-from homespec.store.model_file import check, demo_model, resolve
+from homespec.store.model_file import check, demo_model, find, first_closed, resolve
 from tests.kits import gguf_kit
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Begins like a model, which is all that is looked at here."""
+    """A sound header of a model without tensors."""
     path = tmp_path / "model.gguf"
-    path.write_bytes(b"GGUF" + bytes(100))
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0) + bytes(100))
     return path
 
 
@@ -91,6 +92,16 @@ def test_a_directory(model: Path) -> None:
 
 def test_below_a_file(model: Path) -> None:
     assert "cannot be read" in fault(model / "x.gguf")
+
+
+def test_the_folder_that_denies_access_is_named() -> None:
+    path = Path("/srv/models/qwen/x.gguf")
+    assert first_closed(path, lambda folder: "models" not in folder.parts) == Path("/srv/models")
+    assert first_closed(path, lambda folder: True) == path
+
+
+def test_a_home_that_nobody_has() -> None:
+    assert "does not exist" in fault(find("~nobody-at-all/x.gguf"))
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Where models lie: homespec's own folder, and the folders of programs that keep models as well."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from homespec.errors import ConfigError
+
+
+def models_dir(configured: Path | None = None) -> Path:
+    """homespec's own: the setting, else the platform's data folder (a service gets its own through XDG_DATA_HOME).
+
+    Raises ConfigError when this user has no home to hold one.
+    """
+    if configured is not None:
+        return expanded(str(configured)).absolute()
+    try:
+        return platformdirs.user_data_path("homespec") / "models"
+    except RuntimeError as error:
+        raise ConfigError("there is no home folder for models; set models_dir, HOME or XDG_DATA_HOME") from error
+
+
+def hub_caches() -> tuple[Path, ...]:
+    """The Hugging Face cache, by the variables that its own library reads."""
+    if cache := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
+        return (Path(cache),)
+    if home := os.environ.get("HF_HOME"):
+        return (Path(home) / "hub",)
+    return (_cache_home() / "huggingface" / "hub",)
+
+
+def lm_studio_folders() -> tuple[Path, ...]:
+    return (expanded("~/.lmstudio/models"), expanded("~/.cache/lm-studio/models"))
+
+
+def ollama_folders() -> tuple[Path, ...]:
+    """Of the user, and of the service that its installer sets up."""
+    if folder := os.environ.get("OLLAMA_MODELS"):
+        return (Path(folder),)
+    service = Path("/usr/share/ollama/.ollama/models")
+    return (expanded("~/.ollama/models"), service)
+
+
+def expanded(path: str) -> Path:
+    """The path with `~` filled in. Where there is no such home (a service without one) it stays, and leads nowhere."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises there
+
+
+def _cache_home() -> Path:
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
