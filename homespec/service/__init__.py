@@ -1,0 +1,1 @@
+"""homespec as a service: what the service manager is told, and the files that make it one."""

@@ -1,0 +1,89 @@
+"""The service manager of this machine, and the four things that people ask of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from homespec.config import load
+from homespec.errors import ExitCode, ServiceError
+from homespec.service.installation import Installation, detect
+from homespec.service.launchd import Launchd
+from homespec.service.plan import Plan
+from homespec.service.systemd import Systemd
+
+
+class Manager(Protocol):
+    def install(self, installation: Installation, *, start: bool) -> Plan: ...
+
+    def uninstall(self) -> Plan: ...
+
+    def status(self) -> tuple[str, ...]: ...
+
+    def logs(self, *, follow: bool, lines: int) -> tuple[str, ...]: ...
+
+    def is_active(self, shown: str) -> bool: ...
+
+    def hint(self) -> str | None: ...
+
+
+def manager(*, system: bool) -> Manager:
+    return Launchd(system=system) if sys.platform == "darwin" else Systemd(system=system)
+
+
+def install(*, system: bool, config: Path | None, dry_run: bool) -> ExitCode:
+    """Write the files for this installation and start the service if there is a model to serve."""
+    installation = detect(system=system, config=config)
+    here = manager(system=system)
+    start = _has_model(installation.config)
+    _carry_out(here.install(installation, start=start), dry_run=dry_run)
+    if not start:
+        _say(f"not started: no model is set; set 'model' in {installation.config}, then install again")
+    if hint := here.hint():
+        _say(hint)
+    return ExitCode.OK
+
+
+def uninstall(*, system: bool, dry_run: bool) -> ExitCode:
+    """Stop the service and take its files away."""
+    _carry_out(manager(system=system).uninstall(), dry_run=dry_run)
+    return ExitCode.OK
+
+
+def status(*, system: bool) -> ExitCode:
+    """Print what the manager says. FAILURE unless the service runs."""
+    here = manager(system=system)
+    argv = here.status()
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ServiceError(f"{' '.join(argv)}: {' '.join(done.stderr.split()) or f'exit code {done.returncode}'}")
+    print(done.stdout, end="")
+    return ExitCode.OK if here.is_active(done.stdout) else ExitCode.FAILURE
+
+
+def logs(*, system: bool, follow: bool, lines: int) -> None:
+    """Become the program that shows the log."""
+    argv = manager(system=system).logs(follow=follow, lines=lines)
+    os.execv(argv[0], argv)
+
+
+def _has_model(config: Path) -> bool:
+    if not config.exists():
+        return False
+    settings = load({}, config)
+    return settings.model is not None or settings.demo
+
+
+def _carry_out(plan: Plan, *, dry_run: bool) -> None:
+    if dry_run:
+        print(plan.describe())
+        return
+    for line in plan.apply():
+        _say(line)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
