@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from homespec.errors import ErrorInfo, RequestError
 from homespec.frames import ChatPrompt, Delta, Finished, Generate, TextPrompt, TokenPrompt, decode_from_engine, encode
 from homespec.status import DraftState, SpeculationReport, Timings
+from homespec.wire.chat import ChatRequest
+from homespec.wire.chat_shape import ChatShape
+from homespec.wire.completion_shape import CompletionShape
+from homespec.wire.generation import MAX_INT, MAX_STOPS
 from homespec.wire.requests import (
     DEFAULT_COMPLETION_TOKENS,
-    MAX_INT,
-    MAX_STOPS,
-    ChatRequest,
     CompletionRequest,
     DetokenizeRequest,
     DrafterRequest,
@@ -195,6 +196,15 @@ class TestFields:
         assert [frame.request_id for frame in frames] == ["id", "id-1", "id-2"]
         assert {frame.partition for frame in frames} == {"p"}
 
+    def test_a_salt_parts_what_is_kept(self) -> None:
+        partitions = [
+            ChatRequest.model_validate({"messages": HI, "cache_salt": salt}).frames("id", partition=key)[0].partition
+            for key in ("p", "q")
+            for salt in (None, "a", "b")
+        ]
+        assert len(set(partitions)) == 6
+        assert partitions[0] == "p"
+
     def test_logit_bias(self) -> None:
         assert chat(logit_bias={"5": 1, "-3": 0.5}).sampling.logit_bias == {5: 1.0, -3: 0.5}
 
@@ -230,7 +240,7 @@ class TestMessages:
             ([{"type": "refusal", "refusal": "no"}], "no"),
         ],
     )
-    @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function"])
+    @pytest.mark.parametrize("role", ["system", "user", "assistant", "function"])
     def test_content(self, role: str, content: Any, text: str) -> None:
         assert self.plain({"role": role, "content": content}) == [{"role": role, "content": text}]
 
@@ -239,8 +249,8 @@ class TestMessages:
         assert self.plain(turn) == [{"role": "assistant", "content": ""}]
 
     def test_what_else_is_in_a_message_stays(self) -> None:
-        turn = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}], "name": None, "refusal": None}
-        assert self.plain(turn) == [{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}]
+        turn = {"role": "assistant", "content": None, "thinking": "hm", "name": None, "refusal": None}
+        assert self.plain(turn) == [{"role": "assistant", "content": "", "thinking": "hm"}]
 
     def test_developers_are_the_system(self) -> None:
         assert self.plain({"role": "developer", "content": "a"}) == [{"role": "system", "content": "a"}]
@@ -281,7 +291,7 @@ def finished(text: str = "", reason: str = "stop") -> Finished:
 
 class TestShape:
     def test_whole_chat(self) -> None:
-        body = Shape("chat", "m").whole([finished("hello")], with_logprobs=False)
+        body = ChatShape("m").whole([finished("hello")])
         assert body["object"] == "chat.completion"
         assert body["model"] == "m"
         [choice] = body["choices"]
@@ -299,7 +309,7 @@ class TestShape:
         json.dumps(body)
 
     def test_whole_completion(self) -> None:
-        body = Shape("completion", "m").whole([finished("a"), finished("b", "length")], with_logprobs=False)
+        body = CompletionShape("m").whole([finished("a"), finished("b", "length")])
         assert body["object"] == "text_completion"
         assert [choice["text"] for choice in body["choices"]] == ["a", "b"]
         assert [choice["index"] for choice in body["choices"]] == [0, 1]
@@ -308,10 +318,16 @@ class TestShape:
         assert body["usage"]["prompt_tokens"] == 7
         assert body["usage"]["completion_tokens"] == 4
 
-    @pytest.mark.parametrize(("kind", "name"), [("chat", "chat.completion.chunk"), ("completion", "text_completion")])
-    def test_chunks(self, kind: Any, name: str) -> None:
-        shape = Shape(kind, "m")
-        chunks = [shape.chunk(0, Delta("id", "a", 1)), shape.last_chunk(0, finished()), shape.usage_chunk([finished()])]
+    @pytest.mark.parametrize(
+        ("shape", "name"),
+        [
+            (ChatShape("m", include_usage=True), "chat.completion.chunk"),
+            (CompletionShape("m", include_usage=True), "text_completion"),
+        ],
+    )
+    def test_chunks(self, shape: Shape, name: str) -> None:
+        shape.opening(0)
+        chunks = [*shape.delta(0, Delta("id", "a", 1)), *shape.ending(0, finished()), *shape.closing([finished()])]
         assert {chunk["object"] for chunk in chunks} == {name}
         assert {chunk["id"] for chunk in chunks} == {shape.id}
         first, last, usage = chunks
@@ -324,10 +340,12 @@ class TestShape:
         assert usage["usage"]["total_tokens"] == 9
 
     def test_only_chats_begin_with_a_role(self) -> None:
-        first = Shape("chat", "m").first_chunk(0)
-        assert first is not None
+        [first] = ChatShape("m").opening(0)
         assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-        assert Shape("completion", "m").first_chunk(0) is None
+        assert CompletionShape("m").opening(0) == []
+
+    def test_usage_is_sent_when_asked_for_only(self) -> None:
+        assert ChatShape("m").closing([finished()]) == CompletionShape("m").closing([finished()]) == []
 
     def test_ids_are_new(self) -> None:
         assert len({request_id("x") for _ in range(100)}) == 100

@@ -105,6 +105,8 @@ def _source(constraint: Constraint) -> str:
             return LLMatcher.grammar_from_json_schema(constraint.text, defaults=_JSON_DEFAULTS)
         case "regex":
             return LLMatcher.grammar_from_regex(constraint.text)
+        case "lark":
+            return LLMatcher.grammar_from_lark(constraint.text)
         case _:
             return LLMatcher.grammar_from_lark(any_to_lark(constraint.text))
 

@@ -9,22 +9,27 @@ from starlette.middleware.cors import CORSMiddleware
 
 from homespec import __version__
 from homespec.config import Settings
-from homespec.server import admin, chat, completions, errors, models, status
+from homespec.headroom.monitor import Monitor
+from homespec.server import admin, chat, completions, embeddings, errors, models, ollama, responses, status
 from homespec.server.auth import Guard, allowed_host_names
 from homespec.server.services import Services
 from homespec.supervisor import Supervisor
 
 
-def create_app(supervisor: Supervisor, settings: Settings, *, model_id: str, model_path: str) -> FastAPI:
+def create_app(
+    supervisor: Supervisor, monitor: Monitor, settings: Settings, *, model_id: str, model_path: str
+) -> FastAPI:
     """The ASGI app over a running supervisor."""
     app = FastAPI(title="homespec", version=__version__, docs_url=None, redoc_url=None)
-    app.state.services = Services(supervisor, model_id=model_id, model_path=model_path, started_unix=int(time.time()))
+    app.state.services = Services(
+        supervisor, monitor, model_id=model_id, model_path=model_path, started_unix=int(time.time())
+    )
     app.state.max_body_bytes = settings.max_body_bytes
-    for router in (chat.router, completions.router, models.router):
+    for router in (chat.router, completions.router, responses.router, embeddings.router, models.router):
         # Clients disagree on whether the base URL ends in /v1.
         app.include_router(router, prefix="/v1")
         app.include_router(router, include_in_schema=False)
-    for router in (completions.tokens_router, status.router, admin.router):
+    for router in (completions.tokens_router, status.router, admin.router, ollama.router, embeddings.ollama_router):
         app.include_router(router)
     errors.install(app)
     any_host = not settings.loopback_only and settings.insecure

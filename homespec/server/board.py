@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 
 from homespec import __version__
+from homespec.headroom.monitor import Monitor
 from homespec.headroom.probe import host_memory, resident_bytes
 from homespec.status import MemoryStatus, Status
 from homespec.supervisor import Supervisor
 
 
 class Board:
-    """Reads the supervisor, the ledger and the memory probe; never waits for the engine."""
+    """Reads the supervisor, the ledger and the memory monitor; never waits for the engine."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, monitor: Monitor) -> None:
         self._supervisor = supervisor
-        self._started_at = time.monotonic()
+        self._monitor = monitor
 
     def status(self) -> Status:
         supervisor, ledger = self._supervisor, self._supervisor.ledger
@@ -24,7 +25,7 @@ class Board:
         return Status(
             version=__version__,
             time_unix=time.time(),
-            uptime_s=now - self._started_at,
+            uptime_s=now - supervisor.started_at,
             phase=supervisor.phase,
             detail=supervisor.detail,
             load_progress=supervisor.load_progress,
@@ -37,7 +38,7 @@ class Board:
             speculation=snapshot.speculation if snapshot else None,
             counters=ledger.counters(),
             drafts=ledger.drafts(),
-            requests=snapshot.requests if snapshot else (),
+            requests=(*(snapshot.requests if snapshot else ()), *supervisor.waiting()),
             memory=self._memory(),
             events=tuple(supervisor.events),
         )
@@ -55,4 +56,6 @@ class Board:
             engine_rss_bytes=resident_bytes(self._supervisor.engine_status().pid),
             host_total_bytes=host.total_bytes,
             host_available_bytes=host.available_bytes,
+            pools=self._monitor.pools,
+            monitor=self._monitor.status(),
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
@@ -12,32 +12,37 @@ from fastapi.responses import JSONResponse
 from homespec.errors import RequestError
 from homespec.frames import Finished, Generate, Refused
 from homespec.job import Job
-from homespec.server.services import Services
-from homespec.server.sse import answer_events, event_stream
+from homespec.server.events import Events, answer_events
+from homespec.server.services import Services, client_of
+from homespec.server.sse import event_stream
 from homespec.supervisor import Supervisor
-from homespec.wire.requests import ChatRequest, CompletionRequest
 from homespec.wire.responses import Shape
 
 T = TypeVar("T")
+NOTICE_HEADER = "X-Homespec-Notice"
 _CLIENT_GONE = 499
 """nginx's status for a client that closed its connection; nobody receives it."""
+_MAX_NOTICE_CHARS = 1024
+
+Framing = Callable[[Events], Response]
+"""Makes a stream of events a response."""
 
 
 async def generate(
     request: Request,
     services: Services,
-    body: ChatRequest | CompletionRequest,
-    partition: str,
-    kind: Literal["chat", "completion"],
+    frames: Sequence[Generate],
+    shape: Shape,
+    *,
+    framing: Framing = event_stream,
+    notices: Sequence[str] = (),
 ) -> Response:
     """Answer `request`, one generation per choice, whole or as a stream.
 
     A stream starts only after the engine's first word on every choice, so that refusals still get their HTTP status.
     """
-    shape = Shape(kind, services.check_model(body.model))
-    frames = body.frames(shape.id, partition=partition)
     supervisor = services.supervisor
-    jobs = _submit(supervisor, frames)
+    jobs = _submit(supervisor, frames, client_of(request))
     try:
         firsts = await _unless_gone(request, _firsts(jobs))
     except BaseException:
@@ -51,18 +56,25 @@ async def generate(
             _cancel(supervisor, jobs)
             raise RequestError.of(first.error)
     if frames[0].stream:
-        events = answer_events(jobs, firsts, shape, include_usage=body.stream_options.include_usage)
-        return event_stream(_cancelling(supervisor, jobs, events))
-    finished = [first for first in firsts if isinstance(first, Finished)]
-    return JSONResponse(shape.whole(finished, with_logprobs=frames[0].num_logprobs is not None))
+        response = framing(_cancelling(supervisor, jobs, answer_events(jobs, firsts, shape)))
+    else:
+        response = JSONResponse(shape.whole([first for first in firsts if isinstance(first, Finished)]))
+    if notices := (*notices, *jobs[0].notices):
+        response.headers[NOTICE_HEADER] = _header_text(notices)
+    return response
 
 
-def _submit(supervisor: Supervisor, frames: Sequence[Generate]) -> list[Job]:
+def _header_text(notices: Sequence[str]) -> str:
+    text = "; ".join(" ".join(notice.split()) for notice in notices)
+    return text.encode("ascii", errors="replace").decode()[:_MAX_NOTICE_CHARS]
+
+
+def _submit(supervisor: Supervisor, frames: Sequence[Generate], client: str) -> list[Job]:
     """All or none."""
     jobs: list[Job] = []
     try:
         for frame in frames:
-            jobs.append(supervisor.submit(frame))
+            jobs.append(supervisor.submit(frame, client=client))
     except RequestError:
         _cancel(supervisor, jobs)
         raise
@@ -78,13 +90,11 @@ async def _firsts(jobs: Sequence[Job]) -> list[Any]:
     return [await job.next() for job in jobs]
 
 
-async def _cancelling(
-    supervisor: Supervisor, jobs: Sequence[Job], events: AsyncIterator[bytes]
-) -> AsyncIterator[bytes]:
+async def _cancelling(supervisor: Supervisor, jobs: Sequence[Job], events: Events) -> AsyncIterator[dict[str, Any]]:
     """Whatever ends the stream early cancels the request."""
     try:
-        async for data in events:
-            yield data
+        async for event in events:
+            yield event
     finally:
         _cancel(supervisor, jobs)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 
 from homespec.server.services import Services, ServicesDep
+from homespec.status import ModelStatus
 
 router = APIRouter()
 
@@ -22,6 +24,13 @@ async def models(services: ServicesDep) -> dict[str, Any]:
 async def model(name: str, services: ServicesDep) -> dict[str, Any]:
     services.check_model(name)
     return _card(services)
+
+
+def capabilities(facts: ModelStatus) -> list[str]:
+    """In Ollama's words. Tools work with every chat template: they are described where it knows none."""
+    if facts.chat is None:
+        return ["completion"]
+    return ["completion", "tools", *(["thinking"] if facts.chat.reasoning else [])]
 
 
 def _card(services: Services) -> dict[str, Any]:
@@ -42,5 +51,7 @@ def _card(services: Services) -> dict[str, Any]:
             "architecture": facts.architecture,
             "slots": facts.slots,
             "chat_template": facts.chat_template,
+            "chat": msgspec.to_builtins(facts.chat),
         }
+        card["capabilities"] = capabilities(facts)
     return card

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from homespec.metrics import render
 from homespec.server.services import ServicesDep
-from homespec.server.sse import event_stream, status_events
+from homespec.server.sse import status_stream
 from homespec.status import Phase
 from homespec.supervisor import RETRY_AFTER_S
 
@@ -50,7 +50,7 @@ async def status(services: ServicesDep) -> Response:
 @router.get("/events")
 async def events(services: ServicesDep) -> Response:
     """The same snapshot as a stream, more than twice a second."""
-    return event_stream(status_events(services.board, services.supervisor))
+    return status_stream(services.board, services.supervisor)
 
 
 @router.get("/metrics")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from homespec.engine import template as template_module
@@ -78,3 +80,29 @@ def test_output_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_template_that_does_not_compile_names_the_fault() -> None:
     with pytest.raises(ModelUnsupported, match="chat template does not compile"):
         template("{% for %}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{% if tools is defined %}{{ tools[0] }}{% endif %}.", "{% if tools is not none %}{{ tools[0] }}{% endif %}."],
+)
+def test_no_tools_are_said_the_way_the_template_asks(source: str) -> None:
+    assert template(source).render(HELLO) == "."
+    assert template(source).render(HELLO, tools=[{"a": 1}]) == "{'a': 1}."
+
+
+def test_variables_reach_the_template() -> None:
+    assert template("{{ mood }}").render(HELLO, variables={"mood": "good"}) == "good"
+    assert template("{{ mood }}{{ messages }}").variables == {"mood", "messages"}
+
+
+def test_marks_for_training_are_nothing_here() -> None:
+    assert template("a{% generation %}b{% endgeneration %}c").render(HELLO) == "abc"
+
+
+def test_a_template_may_be_rendered_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_module, "TIME_LIMIT_S", 0.2)
+    source = "{% for a in range(9999) %}" * 3 + "{% endfor %}" * 3
+    with ThreadPoolExecutor(1) as pool, pytest.raises(RequestError) as caught:
+        pool.submit(template(source).render, HELLO).result()
+    assert caught.value.info.code == "template_timeout"

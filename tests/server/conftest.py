@@ -49,3 +49,10 @@ def tiny(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
     """A daemon that loads in no time, for what does not depend on the model."""
     with running(tmp_path_factory.mktemp("tiny"), str(models.letters)) as daemon:
         yield daemon
+
+
+@pytest.fixture(scope="session")
+def thinker(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Thinks, answers, and calls a tool when it may; see `Models.thinker`. Its template knows tools."""
+    with running(tmp_path_factory.mktemp("thinker"), str(models.thinker)) as daemon:
+        yield daemon

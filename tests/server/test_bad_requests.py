@@ -10,7 +10,9 @@ import httpx
 import openai
 import pytest
 
-from homespec.wire.requests import MAX_CHOICES, MAX_STOPS, ChatRequest, CompletionRequest
+from homespec.wire.chat import ChatRequest
+from homespec.wire.generation import MAX_CHOICES, MAX_STOPS
+from homespec.wire.requests import CompletionRequest
 from tests.daemons import Daemon
 from tests.server.conftest import MAX_BODY_BYTES, N_CTX
 
@@ -105,9 +107,23 @@ def schema(content: Any) -> dict[str, Any]:
         pytest.param(chat(n=0), "n", "1", id="no choices"),
         pytest.param(chat(n=1000), "n", str(MAX_CHOICES), id="a thousand choices"),
         pytest.param(chat(n=1000, stream=True), "n", str(MAX_CHOICES), id="a thousand choices in a stream"),
-        pytest.param(chat(tools=[TOOL]), "tools", "not supported", id="tools"),
-        pytest.param(chat(tools=[TOOL], tool_choice="required"), "tools", "not supported", id="tools required"),
-        pytest.param(chat(tool_choice="required"), "tool_choice", "not supported", id="a call without tools"),
+        pytest.param(chat(tools=[TOOL, TOOL]), "tools", "earlier", id="two tools of one name"),
+        pytest.param(chat(tools=["f"]), "tools[0]", "", id="text for a tool"),
+        pytest.param(chat(tools=[{"type": "web_search"}]), "tools[0].type", "function", id="a tool of another kind"),
+        pytest.param(chat(tools=[TOOL], tool_choice="must"), "tool_choice", "required", id="unknown tool_choice"),
+        pytest.param(chat(tool_choice="required"), "tool_choice", "no tools", id="a call without tools"),
+        pytest.param(chat(tools=[TOOL], regex="a"), "regex", "tools", id="tools and a regex"),
+        pytest.param(
+            chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "g"}}),
+            "tool_choice",
+            "'g'",
+            id="a call of a missing function",
+        ),
+        pytest.param(chat(function_call="auto"), "function_call", "tools", id="function_call"),
+        pytest.param(
+            chat(chat_template_kwargs={"messages": []}), "chat_template_kwargs", "messages", id="template variables"
+        ),
+        pytest.param(chat(reasoning_effort="huge"), "reasoning_effort", "'low'", id="unknown effort"),
         pytest.param(
             chat(tool_choice={"type": "function", "function": {"name": "f"}}), "tool_choice", "", id="a named call"
         ),

@@ -9,7 +9,8 @@ import pytest
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 from openai.types.completion import Completion
 
-from homespec.wire.requests import DEFAULT_COMPLETION_TOKENS, ChatRequest, CompletionRequest
+from homespec.wire.chat import ChatRequest
+from homespec.wire.requests import DEFAULT_COMPLETION_TOKENS, CompletionRequest
 from tests.daemons import GREEDY, Daemon
 
 pytestmark = [pytest.mark.process, pytest.mark.real, pytest.mark.usefixtures("unharmed")]
@@ -224,7 +225,11 @@ def test_text_parts_are_joined(demo: Daemon) -> None:
         {"role": "assistant"},
         {"role": "assistant", "content": ""},
         {"role": "assistant", "content": []},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
+        },
         {"role": "assistant", "content": None, "refusal": None, "name": None},
     ],
 )

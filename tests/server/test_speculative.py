@@ -124,6 +124,16 @@ def self_draft(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield daemon
 
 
+@pytest.fixture(scope="module")
+def controlled(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """The same with a controller that bets or does not."""
+    flags = ("--demo", "--draft", str(models.demo), *REPEATABLE_FLAGS)
+    settings = {**REPEATABLE_SETTINGS, "HOMESPEC_CONTROLLER": "auto"}
+    with running(tmp_path_factory.mktemp("controlled"), *flags, environment=settings) as daemon:
+        eventually(lambda: daemon.health().json()["drafters"]["draft"]["state"] == "ready", "the drafter is loaded", 60)
+        yield daemon
+
+
 class TestSelfDraft:
     @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
     def test_the_text_is_the_same(self, demo: Daemon, self_draft: Daemon, sampling: dict[str, Any]) -> None:
@@ -141,3 +151,12 @@ class TestSelfDraft:
         assert self_draft.status()["memory"]["drafter"]["weights_bytes"] == 0
         self_draft.post("/admin/drafter", {"mode": "auto"})
         eventually(lambda: self_draft.health().json()["drafter"] == "draft", "it is loaded again", 60)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+def test_the_text_does_not_depend_on_what_the_controller_decides(
+    demo: Daemon, controlled: Daemon, sampling: dict[str, Any]
+) -> None:
+    plain = answer(demo, {"mode": "off"}, **sampling)
+    assert text(answer(controlled, {"mode": "auto"}, **sampling)) == text(plain)
+    assert text(answer(controlled, {"mode": "draft"}, **sampling)) == text(plain)

@@ -18,6 +18,9 @@ pytestmark = pytest.mark.process
 FAMILIES = {
     "homespec_cached_prompt_tokens": "counter",
     "homespec_drafter_ready": "gauge",
+    "homespec_drafter_transitions": "counter",
+    "homespec_drafter_withdrawn": "gauge",
+    "homespec_engine_major_faults_per_second": "gauge",
     "homespec_engine_resident_bytes": "gauge",
     "homespec_engine_restarts": "counter",
     "homespec_host_available_bytes": "gauge",
@@ -25,8 +28,15 @@ FAMILIES = {
     "homespec_kv_used_tokens": "gauge",
     "homespec_load_progress_ratio": "gauge",
     "homespec_memory_bytes": "gauge",
+    "homespec_memory_stall_ratio": "gauge",
     "homespec_output_tokens": "counter",
     "homespec_phase": "gauge",
+    "homespec_pool_free_bytes": "gauge",
+    "homespec_pool_high_bytes": "gauge",
+    "homespec_pool_low_bytes": "gauge",
+    "homespec_pool_others_bytes": "gauge",
+    "homespec_pool_reserve_bytes": "gauge",
+    "homespec_pool_total_bytes": "gauge",
     "homespec_preemptions": "counter",
     "homespec_prompt_tokens": "counter",
     "homespec_requests": "counter",
@@ -37,6 +47,7 @@ FAMILIES = {
     "homespec_spec_decode_num_accepted_tokens": "counter",
     "homespec_spec_decode_num_draft_tokens": "counter",
     "homespec_spec_decode_num_drafts": "counter",
+    "homespec_target_resident_ratio": "gauge",
     "homespec_uptime_seconds": "gauge",
     "vllm:spec_decode_num_accepted_tokens": "counter",
     "vllm:spec_decode_num_accepted_tokens_per_pos": "counter",
@@ -72,6 +83,8 @@ def test_while_the_model_loads(models: Models, tmp_path: Path) -> None:
         assert status["memory"] is None
         assert families(daemon.metrics()) == FAMILIES
         assert value(daemon.metrics(), 'homespec_phase{phase="loading"}') == 1
+        for cause in ("low_memory", "stalled", "evicted", "recovered", "asked"):
+            assert value(daemon.metrics(), f'homespec_drafter_transitions_total{{cause="{cause}"}}') == 0
 
         refused = daemon.post("/v1/completions", {"prompt": "a"})
         assert refused.status_code == 503
@@ -124,6 +137,20 @@ def test_status_has_the_facts(demo: Daemon) -> None:
     assert status["memory"]["engine_rss_bytes"] > 50_000_000
     assert status["counters"]["output_tokens"] >= 5
     assert status["queue"] == {"running": 0, "waiting": 0, "limit": 32}
+
+
+@pytest.mark.real
+def test_status_has_the_pools_and_what_watches_them(demo: Daemon) -> None:
+    [host] = eventually(lambda: demo.status()["memory"]["pools"], "memory is read")
+    assert host["name"] == "host"
+    assert 0 < host["free_bytes"] <= host["total_bytes"]
+    assert host["target"]["weights_bytes"] > 90_000_000
+    assert 0 < host["low_bytes"] < host["high_bytes"]
+    monitor = demo.status()["memory"]["monitor"]
+    assert monitor["watch"] == "idle"
+    assert monitor["reason"] == "no drafter with memory of its own is loaded"
+    assert monitor["transitions"] == []
+    assert value(demo.metrics(), 'homespec_pool_free_bytes{pool="host"}') > 0
 
 
 @pytest.mark.real

@@ -1,0 +1,72 @@
+"""Answers of POST /v1/completions."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from homespec.errors import ErrorInfo
+from homespec.frames import Delta, Finished, TokenLogprob
+from homespec.wire.responses import error_body, extras, request_id, usage
+
+
+class CompletionShape:
+    """Text and nothing but text."""
+
+    def __init__(self, model: str, *, include_usage: bool = False, with_logprobs: bool = False) -> None:
+        self.id = request_id("cmpl")
+        self._head = {"id": self.id, "created": int(time.time()), "model": model, "object": "text_completion"}
+        self._include_usage = include_usage
+        self._with_logprobs = with_logprobs
+        self._num_chars: Counter[int] = Counter()
+
+    def whole(self, choices: Sequence[Finished]) -> dict[str, Any]:
+        return {
+            **self._head,
+            "choices": [self._choice(index, each.text, each, each.finish_reason) for index, each in enumerate(choices)],
+            "usage": usage(choices),
+            **extras(choices[0]),
+        }
+
+    def opening(self, index: int) -> list[dict[str, Any]]:
+        return []
+
+    def delta(self, index: int, frame: Delta) -> list[dict[str, Any]]:
+        return [{**self._head, "choices": [self._choice(index, frame.text, frame, None)]}]
+
+    def ending(self, index: int, frame: Finished) -> list[dict[str, Any]]:
+        choice = self._choice(index, "", frame, frame.finish_reason)
+        return [{**self._head, "choices": [choice], **extras(frame)}]
+
+    def closing(self, choices: Sequence[Finished]) -> list[dict[str, Any]]:
+        """Sent only when asked for: no choices, so clients that index the first one must not meet it unasked."""
+        return [{**self._head, "choices": [], "usage": usage(choices)}] if self._include_usage else []
+
+    def failure(self, info: ErrorInfo) -> list[dict[str, Any]]:
+        return [error_body(info)]
+
+    def _choice(self, index: int, text: str, frame: Delta | Finished, reason: str | None) -> dict[str, Any]:
+        logprobs = self._logprobs(index, frame.logprobs) if self._with_logprobs else None
+        return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
+
+    def _logprobs(self, index: int, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+        offsets = []
+        for each in logprobs:
+            offsets.append(self._num_chars[index])
+            self._num_chars[index] += len(each.text)
+        return {
+            "tokens": [each.text for each in logprobs],
+            "token_logprobs": [each.logprob for each in logprobs],
+            "top_logprobs": [_top_by_text(each) for each in logprobs],
+            "text_offset": offsets,
+        }
+
+
+def _top_by_text(each: TokenLogprob) -> dict[str, float]:
+    """The legacy shape is keyed by text: of tokens that read alike the likeliest counts."""
+    best: dict[str, float] = {}
+    for (_, logprob), text in zip(each.top, each.top_texts, strict=True):
+        best.setdefault(text, logprob)
+    return best

@@ -1,0 +1,199 @@
+"""Bodies of Ollama's /api/chat and /api/generate, turned into what /v1 takes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from homespec.errors import RequestError
+from homespec.wire.base import Wire
+from homespec.wire.chat import ChatRequest
+from homespec.wire.requests import CompletionRequest
+from homespec.wire.responses import field_path
+
+M = TypeVar("M", bound=Wire)
+
+_SAMPLING = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "seed",
+    "stop",
+    "repeat_last_n",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
+_WITHOUT_LIMIT = (-1, -2)
+"""num_predict: for ever, until the context is full; here both end with the context."""
+_NO_DEFAULT = {"mirostat": 0, "tfs_z": 1.0, "typical_p": 1.0, "penalize_newline": True}
+"""Values that ask for nothing."""
+
+
+class _OllamaRequest(Wire):
+    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
+
+    model: str | None = None
+    stream: bool = True
+    options: dict[str, Any] = Field(default_factory=dict)
+    format: Any = None
+    keep_alive: Any = None
+    """Accepted: the model stays loaded as long as the server runs."""
+    think: bool | Literal["low", "medium", "high", "max"] | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = None
+
+    def shared(self) -> dict[str, Any]:
+        """The fields that chat and completions take alike."""
+        options = {key: value for key, value in self.options.items() if value is not None}
+        fields = {name: options[name] for name in _SAMPLING if name in options}
+        if (limit := options.get("num_predict")) is not None and limit not in _WITHOUT_LIMIT:
+            fields["max_tokens"] = limit
+        return {**fields, "stream": self.stream, "response_format": self._response_format()}
+
+    def thinking(self) -> dict[str, Any]:
+        if isinstance(self.think, str):
+            return {"reasoning_effort": self.think}
+        return {} if self.think is None else {"enable_thinking": self.think}
+
+    def notices(self, n_ctx: int) -> tuple[str, ...]:
+        """Options without effect."""
+        known = {*_SAMPLING, "num_predict", "num_ctx"}
+        options = {key: value for key, value in self.options.items() if value is not None}
+        unused = [key for key in options if key not in known and options[key] != _NO_DEFAULT.get(key)]
+        asked = options.get("num_ctx")
+        small = [f"the context has {n_ctx} tokens"] if isinstance(asked, int) and asked > n_ctx else []
+        return (*(f"options.{key} has no effect" for key in sorted(unused)), *small)
+
+    def _response_format(self) -> dict[str, Any] | None:
+        match self.format:
+            case None | "":
+                return None
+            case "json":
+                return {"type": "json_object"}
+            case dict():
+                return {"type": "json_schema", "json_schema": {"schema": self.format}}
+        raise RequestError("format is neither 'json' nor a JSON schema", param="format")
+
+
+class OllamaMessage(Wire):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    thinking: str | None = None
+    images: list[Any] = Field(default_factory=list)
+    tool_calls: list[Any] = Field(default_factory=list)
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+
+
+class OllamaChatRequest(_OllamaRequest):
+    """Body of POST /api/chat."""
+
+    messages: list[OllamaMessage] = Field(default_factory=list)
+    tools: list[Any] = Field(default_factory=list)
+
+    def request(self) -> ChatRequest:
+        """Raises RequestError for a field that cannot be honoured."""
+        body = {
+            **self.shared(),
+            **self.thinking(),
+            "messages": _with_ids(self.messages),
+            "tools": self.tools,
+            "logprobs": self.logprobs,
+            "top_logprobs": self.top_logprobs,
+        }
+        return _validated(ChatRequest, body)
+
+
+class OllamaGenerateRequest(_OllamaRequest):
+    """Body of POST /api/generate."""
+
+    prompt: str = ""
+    system: str = ""
+    raw: bool = False
+    suffix: str = ""
+    template: str = ""
+    context: list[int] = Field(default_factory=list)
+    images: list[Any] = Field(default_factory=list)
+
+    def check(self) -> None:
+        """Raises RequestError for a field that cannot be honoured."""
+        if self.images:
+            raise RequestError("images: this model reads text only", param="images")
+        for name, remedy in (
+            ("suffix", "leave it out"),
+            ("template", "set chat_template when the server is started"),
+            ("context", "send the conversation to /api/chat"),
+        ):
+            if getattr(self, name):
+                raise RequestError(f"{name} is not supported; {remedy}", param=name)
+
+    def chat(self) -> ChatRequest:
+        """As a conversation of one question."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        messages = [*system, {"role": "user", "content": self.prompt}]
+        return _validated(ChatRequest, {**self.shared(), **self.thinking(), "messages": messages})
+
+    def completion(self) -> CompletionRequest:
+        """As a text that is gone on from, without a template."""
+        limit = {"max_tokens": -1}
+        return _validated(CompletionRequest, {**limit, **self.shared(), "prompt": self.prompt})
+
+
+class ShowRequest(Wire):
+    """Body of POST /api/show."""
+
+    model: str | None = None
+    name: str | None = None
+    """What older clients send."""
+
+
+def _with_ids(messages: list[OllamaMessage]) -> list[dict[str, Any]]:
+    """Ollama's results name the function, or follow in the order of the calls; here each gets its call's id."""
+    plain: list[dict[str, Any]] = []
+    waiting: list[tuple[str, str]] = []
+    for index, message in enumerate(messages):
+        if message.images:
+            raise RequestError("images: this model reads text only", param=f"messages[{index}].images")
+        body: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.thinking:
+            body["reasoning_content"] = message.thinking
+        if message.tool_calls:
+            calls = [_call(call, f"call_{index}_{at}") for at, call in enumerate(message.tool_calls)]
+            waiting = [(call["id"], str(call.get("function", {}).get("name"))) for call in calls]
+            body["tool_calls"] = calls
+        if message.role == "tool":
+            body["tool_call_id"] = message.tool_call_id or _take(waiting, message.tool_name)
+            body["name"] = message.tool_name
+        plain.append(body)
+    return plain
+
+
+def _call(call: Any, call_id: str) -> dict[str, Any]:
+    call = call if isinstance(call, dict) else {}
+    function = call.get("function")
+    return {
+        "id": call.get("id") or call_id,
+        "type": "function",
+        "function": function if isinstance(function, dict) else {},
+    }
+
+
+def _take(waiting: list[tuple[str, str]], name: str | None) -> str | None:
+    """Id of the first call without a result, of this function if one is named."""
+    for at, (call_id, function) in enumerate(waiting):
+        if name in (None, "", function):
+            del waiting[at]
+            return call_id
+    return None
+
+
+def _validated(model: type[M], body: dict[str, Any]) -> M:
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        path = field_path(fault["loc"])
+        raise RequestError(f"{path}: {fault['msg']}", param=path) from error

@@ -1,0 +1,143 @@
+"""Answers of Ollama's /api/chat and /api/generate. Durations are in nanoseconds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from homespec.chat.answer_parser import AnswerParser, Piece
+from homespec.chat.tool_format import ToolFormat
+from homespec.errors import ErrorInfo
+from homespec.frames import Delta, Finished, TokenLogprob
+from homespec.wire.answer import Answer, Call, read_answer
+from homespec.wire.responses import extras, request_id
+
+_NS_PER_MS = 1_000_000
+
+
+class OllamaShape:
+    """One answer. A call is sent when it is whole: Ollama's clients take its arguments as an object."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        is_chat: bool,
+        reasoning: tuple[str, str] | None = None,
+        tools: ToolFormat | None = None,
+        with_logprobs: bool = False,
+    ) -> None:
+        self.id = request_id("ollama")
+        self._model = model
+        self._is_chat = is_chat
+        self._reasoning = reasoning
+        self._tools = tools
+        self._with_logprobs = with_logprobs
+        self._parser = AnswerParser(reasoning, tools)
+        self._calls: list[Call] = []
+        self._logprobs: list[TokenLogprob] = []
+        """Of tokens whose text may still be held back."""
+        self._started_at = time.perf_counter_ns()
+
+    def whole(self, choices: Sequence[Finished]) -> dict[str, Any]:
+        finished = choices[0]
+        answer = read_answer(finished.text, self._reasoning, self._tools)
+        self._logprobs += finished.logprobs
+        return {**self._part(answer), **self._end(finished)}
+
+    def opening(self, index: int) -> list[dict[str, Any]]:
+        return []
+
+    def delta(self, index: int, frame: Delta) -> list[dict[str, Any]]:
+        self._logprobs += frame.logprobs
+        return self._parts(self._parser.push(frame.text))
+
+    def ending(self, index: int, frame: Finished) -> list[dict[str, Any]]:
+        self._logprobs += frame.logprobs
+        parts = self._parts(self._parser.finish())
+        last = Answer(calls=self._take_calls())
+        return [*parts, {**self._part(last), **self._end(frame)}]
+
+    def closing(self, choices: Sequence[Finished]) -> list[dict[str, Any]]:
+        return []
+
+    def failure(self, info: ErrorInfo) -> list[dict[str, Any]]:
+        return [{"error": info.message}]
+
+    def _parts(self, pieces: list[Piece]) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        for piece in pieces:
+            answer = Answer()
+            match piece.kind:
+                case "call":
+                    answer.calls = self._take_calls()
+                    self._calls = [Call(piece.text)]
+                    if not answer.calls:
+                        continue
+                case "arguments":
+                    self._calls[-1].arguments += piece.text
+                    continue
+                case _:
+                    answer.add(piece)
+            parts.append({**self._part(answer), "done": False})
+        return parts
+
+    def _take_calls(self) -> list[Call]:
+        taken, self._calls = self._calls, []
+        return taken
+
+    def _part(self, answer: Answer) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "created_at": datetime.now(UTC).isoformat()}
+        if self._is_chat:
+            message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+            if answer.reasoning:
+                message["thinking"] = answer.reasoning
+            if calls := [call for call in map(_call, answer.calls) if call]:
+                message["tool_calls"] = calls
+            body["message"] = message
+        else:
+            body["response"] = answer.content
+            if answer.reasoning:
+                body["thinking"] = answer.reasoning
+        if self._with_logprobs:
+            body["logprobs"] = [_logprob(each) for each in self._logprobs]
+            self._logprobs = []
+        return body
+
+    def _end(self, finished: Finished) -> dict[str, Any]:
+        timings = finished.timings
+        return {
+            "done": True,
+            "done_reason": finished.finish_reason,
+            "total_duration": time.perf_counter_ns() - self._started_at,
+            "load_duration": 0,
+            "prompt_eval_count": finished.num_prompt_tokens,
+            "prompt_eval_duration": round(timings.prompt_ms * _NS_PER_MS),
+            "eval_count": finished.num_output_tokens,
+            "eval_duration": round(timings.predicted_ms * _NS_PER_MS),
+            **extras(finished),
+        }
+
+
+def loaded(model: str, *, is_chat: bool) -> dict[str, Any]:
+    """The answer to a request without a question, by which clients load a model."""
+    text: dict[str, Any] = {"message": {"role": "assistant", "content": ""}} if is_chat else {"response": ""}
+    head = {"model": model, "created_at": datetime.now(UTC).isoformat()}
+    return {**head, **text, "done": True, "done_reason": "load"}
+
+
+def _logprob(each: TokenLogprob) -> dict[str, Any]:
+    top = [{"token": text, "logprob": logprob} for (_, logprob), text in zip(each.top, each.top_texts, strict=True)]
+    return {"token": each.text, "logprob": each.logprob, "top_logprobs": top}
+
+
+def _call(call: Call) -> dict[str, Any] | None:
+    """None for a call that was cut off: half an object is none."""
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        return None
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}

@@ -1,0 +1,179 @@
+"""Ollama's own client against a daemon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import ollama
+import pytest
+
+from tests.daemons import HTTP_TIMEOUT_S, Daemon, eventually
+from tests.server.test_tools import LIGHT, NOW
+
+pytestmark = [pytest.mark.process, pytest.mark.real]
+
+HI: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+GREEDY: dict[str, Any] = {"temperature": 0}
+MODEL = "thinker:latest"
+
+
+@pytest.fixture(scope="module")
+def client(thinker: Daemon) -> Iterator[ollama.Client]:
+    with ollama.Client(host=thinker.url, timeout=HTTP_TIMEOUT_S) as client:
+        yield client
+
+
+def test_the_model_is_listed_and_described(client: ollama.Client, thinker: Daemon) -> None:
+    [model] = client.list().models
+    assert model.model == "thinker"
+    assert model.details is not None
+    assert model.details.family == "llama"
+    [running] = client.ps().models
+    assert running.context_length == thinker.status()["model"]["n_ctx"]
+    assert running.size
+    shown = client.show(MODEL)
+    assert shown.capabilities == ["completion", "tools", "thinking"]
+    assert shown.modelinfo is not None
+    assert shown.modelinfo["general.architecture"] == "llama"
+    assert shown.modelinfo["llama.context_length"] == 4096
+    assert thinker.post("/api/show", {"name": "other"}).status_code == 404
+
+
+def test_chat_whole(client: ollama.Client) -> None:
+    answer = client.chat(MODEL, HI, options=GREEDY, keep_alive="5m")
+    assert answer.message.content == "cd"
+    assert answer.message.thinking == "ab"
+    assert (answer.done, answer.done_reason) == (True, "stop")
+    assert answer.eval_count == 7
+    assert answer.prompt_eval_count
+    for duration in (answer.total_duration, answer.eval_duration, answer.prompt_eval_duration):
+        assert duration is not None
+        assert duration > 0
+    assert answer.created_at
+
+
+def test_chat_stream_is_the_same(client: ollama.Client) -> None:
+    chunks = list(client.chat(MODEL, HI, options=GREEDY, stream=True))
+    assert "".join(chunk.message.content or "" for chunk in chunks) == "cd"
+    assert "".join(chunk.message.thinking or "" for chunk in chunks) == "ab"
+    *before, last = chunks
+    assert not any(chunk.done for chunk in before)
+    assert (last.done, last.done_reason, last.eval_count) == (True, "stop", 7)
+
+
+def test_streams_are_the_default(thinker: Daemon) -> None:
+    response = thinker.post("/api/chat", {"model": "thinker", "messages": HI, "options": GREEDY})
+    assert response.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in response.text.splitlines()]
+    assert lines[-1]["done"] is True
+
+
+def test_thinking_can_be_switched_off(client: ollama.Client) -> None:
+    answer = client.chat(MODEL, HI, options=GREEDY, think=False)
+    assert (answer.message.content, answer.message.thinking) == ("cd", None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tools(client: ollama.Client, stream: bool) -> None:
+    asked: dict[str, Any] = {"tools": [LIGHT, NOW], "options": GREEDY | {"num_predict": 200}}
+    chunks = list(client.chat(MODEL, HI, stream=True, **asked)) if stream else [client.chat(MODEL, HI, **asked)]
+    calls = [call for chunk in chunks for call in chunk.message.tool_calls or []]
+    assert calls
+    for call in calls:
+        if call.function.name == "set_light":
+            assert call.function.arguments["room"] in ("kitchen", "bath")
+        else:
+            assert (call.function.name, dict(call.function.arguments)) == ("now", {})
+    conversation: list[Any] = [
+        *HI,
+        {"role": "assistant", "content": "", "tool_calls": calls[:2]},
+        {"role": "tool", "content": "done", "tool_name": calls[0].function.name},
+    ]
+    assert client.chat(MODEL, conversation, options=GREEDY).message.content == "cd"
+
+
+def test_a_result_without_a_call_is_refused(client: ollama.Client) -> None:
+    with pytest.raises(ollama.ResponseError) as caught:
+        client.chat(MODEL, [*HI, {"role": "tool", "content": "1", "tool_name": "f"}])
+    assert caught.value.status_code == 400
+
+
+def test_a_format_is_kept_to(client: ollama.Client) -> None:
+    schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}
+    answer = client.chat(MODEL, HI, format=schema)
+    assert json.loads(answer.message.content or "")["n"] in (1, 2)
+
+
+def test_generate(client: ollama.Client) -> None:
+    answer = client.generate(MODEL, "hi", system="Be short.", options=GREEDY)
+    assert (answer.response, answer.thinking, answer.done_reason) == ("cd", "ab", "stop")
+    chunks = list(client.generate(MODEL, "hi", options=GREEDY, stream=True))
+    assert "".join(chunk.response or "" for chunk in chunks) == "cd"
+    assert client.generate(MODEL, "c", raw=True, options=GREEDY | {"num_predict": 1}).response == "d"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_logprobs(client: ollama.Client, stream: bool) -> None:
+    asked: dict[str, Any] = {"options": GREEDY, "logprobs": True, "top_logprobs": 1}
+    chunks = list(client.chat(MODEL, HI, stream=True, **asked)) if stream else [client.chat(MODEL, HI, **asked)]
+    logprobs = [each for chunk in chunks for each in chunk.logprobs or []]
+    assert len(logprobs) == 7
+    assert [each.token for each in logprobs][-3:-1] == ["c", "d"]
+
+
+def test_a_request_without_a_question_loads_the_model(client: ollama.Client) -> None:
+    assert client.generate(MODEL).done_reason == "load"
+    assert client.chat(MODEL, []).done_reason == "load"
+
+
+def test_options_without_effect_are_said(thinker: Daemon) -> None:
+    options = {"num_ctx": 10**6, "mirostat": 2, "tfs_z": 1.0, "num_gpu": None}
+    body = {"messages": HI, "stream": False, "options": options}
+    assert thinker.post("/api/chat", body).headers["x-homespec-notice"] == (
+        "options.mirostat has no effect; the context has 4096 tokens"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/api/chat", {"messages": HI, "options": {"temperature": "hot"}}, "temperature"),
+        ("/api/chat", {"messages": HI, "format": 5}, "format"),
+        ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "messages[0].images"),
+        ("/api/chat", {"messages": HI, "tools": [{"type": "other"}]}, "tools[0].type"),
+        ("/api/chat", {"messages": [{"role": "assistant", "tool_calls": [5]}]}, "messages[0].tool_calls[0]"),
+        ("/api/generate", {"prompt": "a", "suffix": "b"}, "suffix"),
+        ("/api/generate", {"prompt": "a", "context": [1]}, "context"),
+        ("/api/generate", {"prompt": 5}, "prompt"),
+        ("/api/embed", {"input": "a"}, "model"),
+        ("/v1/embeddings", {"input": "a"}, "model"),
+    ],
+)
+def test_what_cannot_be_honoured_is_named(thinker: Daemon, path: str, body: Any, param: str) -> None:
+    response = thinker.post(path, body)
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["param"] == param
+
+
+def test_a_client_that_leaves_ends_its_request(demo: Daemon) -> None:
+    before = demo.status()["counters"]["output_tokens"]
+    body = {"prompt": "One, two,", "raw": True, "options": {"num_predict": 1500}}
+    with demo.stream("/api/generate", body) as stream:
+        next(stream.response.iter_bytes())
+    eventually(lambda: demo.is_idle() or None, "nothing runs any more")
+    assert demo.status()["counters"]["output_tokens"] - before < 1500
+
+
+def test_the_version_is_one_that_clients_know(thinker: Daemon) -> None:
+    version = httpx.get(f"{thinker.url}/api/version").json()
+    assert version["version"].count(".") == 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _same_engine(thinker: Daemon) -> Iterator[None]:
+    pid = thinker.engine_pid
+    yield
+    assert thinker.engine_pid == pid
