@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv demo test check format clean bench-identity
+.PHONY: venv demo test check format clean bench-identity packaging
 
 venv: $(STAMP)
 
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml
 		|| { echo "creating $(VENV) failed: on Debian and Ubuntu run 'sudo apt install python3-venv python3-dev'" >&2; exit 1; }
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null \
 		|| { echo "no C++ compiler found: on Debian and Ubuntu run 'sudo apt install build-essential'" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,bench,web]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,web]'
 	@touch $@
 
 demo: $(STAMP)
@@ -39,6 +39,10 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The files for distributions, from the templates that 'homespec service install' fills in.
+packaging: $(STAMP)
+	$(BIN)/python -m homespec.service.package packaging
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

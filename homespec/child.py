@@ -26,6 +26,8 @@ from homespec.frames import (
 )
 
 STOP_TIMEOUT_S = 1.5
+KILLED = "killed by SIGKILL"
+"""How `wait` words what the out-of-memory killer does."""
 
 
 def engine_environment(environ: Mapping[str, str]) -> dict[str, str]:

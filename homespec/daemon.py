@@ -8,26 +8,38 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from homespec.config import Settings
-from homespec.errors import AddressInUse, ExitCode, ModelError
-from homespec.frames import EngineSettings
+from homespec.errors import EngineError, ExitCode, HomespecError
+from homespec.headroom.cards import Cards
+from homespec.headroom.marks import WantedMarks
+from homespec.headroom.monitor import Monitor, Watching
+from homespec.headroom.planner import fit
+from homespec.headroom.policy import Policy
+from homespec.headroom.probe import Probe, card_addresses
+from homespec.launch import engine_settings
 from homespec.server.app import create_app
+from homespec.service.announce import Announcer
+from homespec.service.changes import describe, following
+from homespec.service.listening import listen
+from homespec.service.notify import Notifier
 from homespec.status import Phase
-from homespec.store.model_file import check, resolve
-from homespec.supervisor import Supervisor
+from homespec.store.model_file import resolve, served_name
+from homespec.supervisor import Fit, MissingGpu, Supervisor
 from homespec.units import one_line
 
 logger = logging.getLogger("homespec.daemon")
 
 DRAIN_TIMEOUT_S = 2.0
 """Time for streams to send their last event after a signal."""
-_BACKLOG = 128
 
 
 class _LineFormatter(logging.Formatter):
@@ -48,37 +60,45 @@ class _HttpServer(uvicorn.Server):
 class Daemon:
     """One `homespec serve`."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Check everything that needs no engine. Raises ConfigError, ModelNotFound or ModelCorrupt."""
-        self._settings = settings
-        self.model_path = resolve(settings.model, demo=settings.demo)
-        self.model_id = settings.model_id or self.model_path.stem
+    def __init__(self, settings: Settings, reread: Callable[[], Settings], notifier: Notifier) -> None:
+        """Check everything that needs no engine; `reread` makes the settings anew from where they came.
+
+        Raises ConfigError, ModelNotFound or ModelCorrupt.
+        """
+        self._reread = reread
+        self._take(settings, _resolve(settings))
+        self._supervisor = Supervisor(
+            self._engine_settings,
+            max_queue=settings.max_queue,
+            stall_timeout_s=settings.stall_timeout_s,
+            queue_timeout_s=settings.queue_timeout_s,
+            missing_gpu=_missing_gpu(settings),
+            fit=_fit(settings),
+        )
+        self._cards = Cards()
+        self._monitor = Monitor(self._supervisor, self._watching())
+        self._notifier = notifier
+        self._announcer = Announcer(notifier, self._supervisor)
+        self._app = self._create_app()
         self._sockets: list[socket.socket] = []
         self._ending = asyncio.Event()
+        self._hung_up = asyncio.Event()
 
     def bind(self) -> str:
         """Take the port, before anything is loaded; the URL to reach it at. Raises AddressInUse."""
-        host, port = self._settings.host, self._settings.port
-        if host is None:
-            self._sockets = _bind_loopbacks(port)
-        else:
-            self._sockets = [_bind(host, port)]
+        host = self._settings.host
+        self._sockets = listen(host, self._settings.port)
         name = self._sockets[0].getsockname()
         shown = "127.0.0.1" if host is None else f"[{name[0]}]" if ":" in name[0] else name[0]
         return f"http://{shown}:{name[1]}"
 
     async def run(self) -> None:
         """Serve until a signal. Raises ModelError or EngineError when there is nothing left to serve."""
-        settings = self._settings
-        supervisor = Supervisor(
-            engine_settings(settings, self.model_path, self.model_id),
-            max_queue=settings.max_queue,
-            stall_timeout_s=settings.stall_timeout_s,
-        )
-        app = create_app(supervisor, settings, model_id=self.model_id, model_path=str(self.model_path))
+        supervisor = self._supervisor
         server = _HttpServer(
             uvicorn.Config(
-                app,
+                self._serve_http,
+                interface="asgi3",
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -90,10 +110,82 @@ class Daemon:
             serving = asyncio.create_task(server.serve(sockets=self._sockets))
             supervising = asyncio.create_task(supervisor.run())
             ending = asyncio.create_task(self._ending.wait())
-            await asyncio.wait({serving, supervising, ending}, return_when=asyncio.FIRST_COMPLETED)
+            watching = asyncio.create_task(self._monitor.run())
+            polling = asyncio.create_task(self._cards.run(lambda: _card_addresses(supervisor)))
+            helpers = [asyncio.create_task(self._reload_when_told())]
+            if self._notifier.enabled:
+                helpers.append(asyncio.create_task(self._announcer.run()))
+            done, _ = await asyncio.wait({serving, supervising, ending, *helpers}, return_when=asyncio.FIRST_COMPLETED)
+            watching.cancel()
             await self._shutdown(supervisor, server, serving, supervising)
-            ending.cancel()
-        await supervising
+            for task in (ending, polling, *helpers):
+                task.cancel()
+        for task in (*done, supervising):
+            await task
+
+    def _take(self, settings: Settings, model_path: Path) -> None:
+        self._settings = settings
+        self.model_path = model_path
+        self.model_id = settings.model_id or served_name(settings.model, model_path)
+        self._engine_settings = engine_settings(settings, model_path, self.model_id)
+
+    def _create_app(self) -> FastAPI:
+        return create_app(
+            self._supervisor, self._monitor, self._settings, model_id=self.model_id, model_path=str(self.model_path)
+        )
+
+    def _watching(self) -> Watching:
+        settings = self._settings
+        return Watching(
+            Probe(self.model_path, self._cards),
+            Policy(settings.pressure_hold_s),
+            WantedMarks.of(settings),
+            poll_s=settings.pressure_poll_s,
+            maps_target=settings.mmap,
+        )
+
+    async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A new configuration brings a new application; requests that run end in the one they began in."""
+        await self._app(scope, receive, send)
+
+    async def _reload_when_told(self) -> None:
+        while True:
+            await self._hung_up.wait()
+            self._hung_up.clear()
+            self._announcer.reloading()
+            try:
+                self._supervisor.note(await self._reload())
+            except HomespecError as error:
+                self._supervisor.note(f"the new configuration is not taken: {error}")
+            self._announcer.reloaded()
+
+    async def _reload(self) -> str:
+        """Read the settings again and follow them; what was done. Raises HomespecError and leaves all as it was."""
+        old, old_path, old_engine = self._settings, self.model_path, self._engine_settings
+        wanted = self._reread()
+        settings = following(old, wanted)
+        self._take(settings, _resolve(settings))
+        try:
+            app = self._create_app()
+            supervisor = self._supervisor
+            if restarts := self._engine_settings != old_engine:
+                reason = await supervisor.restart(self._engine_settings, _fit(settings))
+                if reason is not None:
+                    raise EngineError(reason)
+        except HomespecError:
+            self._take(old, old_path)
+            raise
+        supervisor.set_limits(
+            max_queue=settings.max_queue,
+            stall_timeout_s=settings.stall_timeout_s,
+            queue_timeout_s=settings.queue_timeout_s,
+            missing_gpu=_missing_gpu(settings),
+            fit=_fit(settings),
+        )
+        self._monitor.follow(self._watching())
+        logging.getLogger().setLevel(settings.log_level.upper())
+        self._app = app
+        return describe(old, wanted, engine_restarts=restarts)
 
     async def _shutdown(
         self,
@@ -103,6 +195,7 @@ class Daemon:
         supervising: asyncio.Task[None],
     ) -> None:
         """Streams get their last event, then connections close, then the engine ends; every step is bounded."""
+        self._announcer.stopping()
         if supervisor.phase is not Phase.FAILED:
             stopping = asyncio.create_task(supervisor.stop())
         else:
@@ -117,7 +210,9 @@ class Daemon:
 
     @contextmanager
     def _signals(self, supervisor: Supervisor) -> Iterator[None]:
-        """First SIGINT or SIGTERM: end in order. Second: end at once."""
+        """First SIGINT or SIGTERM: end in order. Second: end at once. SIGHUP: read the configuration again; from a
+        terminal it means that the terminal is gone, so it ends the daemon.
+        """
         loop = asyncio.get_running_loop()
 
         def handle(number: signal.Signals) -> None:
@@ -129,55 +224,50 @@ class Daemon:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, handle, number)
+        if _has_terminal():
+            loop.add_signal_handler(signal.SIGHUP, handle, signal.SIGHUP)
+        else:
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up.set)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
 
-def engine_settings(settings: Settings, model_path: Path, model_id: str) -> EngineSettings:
-    """What the engine is told of the daemon's settings."""
-    draft_path: str | None = None
-    quarantined: dict[str, str] = {}
-    if settings.draft not in ("auto", "off"):
-        path = Path(settings.draft).expanduser().absolute()
-        # Frames hold text: a name that is none goes escaped, and the reason with it.
-        draft_path = str(path).encode(errors="backslashreplace").decode()
-        try:
-            check(path)
-        except ModelError as error:
-            quarantined["draft"] = one_line(str(error))
-    return EngineSettings(
-        model_path=str(model_path),
-        model_id=model_id,
-        draft_path=draft_path,
-        quarantined=quarantined,
-        drafter_mode="off" if settings.draft == "off" else "auto",
-        max_draft_tokens=settings.max_draft_tokens,
-        n_ctx=None if settings.ctx == "auto" else settings.ctx,
-        slots=settings.slots,
-        cached_prefixes=settings.cached_prefixes,
-        threads=None if settings.threads == "auto" else settings.threads,
-        n_gpu_layers=-1 if settings.gpu_layers == "auto" else settings.gpu_layers,
-        kv_type=settings.kv_type,
-        flash_attention=settings.flash_attention,
-        mmap=settings.mmap,
-        acceptance=settings.acceptance,
-        exactness=settings.exactness,
-        log_native=settings.log_level == "debug",
-    )
+def _missing_gpu(settings: Settings) -> MissingGpu:
+    return MissingGpu(settings.gpu_wait_s, settings.gpu_missing)
 
 
-def serve(settings: Settings) -> ExitCode:
+def _fit(settings: Settings) -> Fit | None:
+    return partial(fit, marks=WantedMarks.of(settings)) if settings.fit == "auto" else None
+
+
+def _resolve(settings: Settings) -> Path:
+    return resolve(settings.model, demo=settings.demo, models_dir=settings.models_dir)
+
+
+def _card_addresses(supervisor: Supervisor) -> list[str]:
+    snapshot = supervisor.ledger.snapshot
+    return card_addresses(snapshot.devices) if snapshot else []
+
+
+def serve(settings: Settings, reread: Callable[[], Settings]) -> ExitCode:
     """Run a daemon in this process. Raises HomespecError."""
     _log_to_stderr(settings.log_level)
-    daemon = Daemon(settings)
+    daemon = Daemon(settings, reread, Notifier.from_environment(os.environ))
     url = daemon.bind()
     logger.info("serving %s on %s", daemon.model_path.name, url)
     print(_welcome(url, settings), file=sys.stderr, flush=True)
     asyncio.run(daemon.run())
     return ExitCode.OK
+
+
+def _has_terminal() -> bool:
+    with suppress(OSError):
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        return True
+    return False
 
 
 def _welcome(url: str, settings: Settings) -> str:
@@ -200,35 +290,3 @@ def _log_to_stderr(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("sse_starlette").setLevel(logging.WARNING)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
-        raise AddressInUse(f"host {host!r} cannot be resolved: {error.strerror}; pass an address as --host") from error
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(address)
-        sock.listen(_BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise AddressInUse(
-            f"port {port} on {host} cannot be taken: {error.strerror}; stop what uses it or pass another --port"
-        ) from error
-    return sock
-
-
-def _bind_loopbacks(port: int) -> list[socket.socket]:
-    """127.0.0.1, and ::1 on the same port where the machine has IPv6: clients resolve localhost to either."""
-    sockets = [_bind("127.0.0.1", port)]
-    chosen = sockets[0].getsockname()[1]
-    if socket.has_ipv6:
-        try:
-            sockets.append(_bind("::1", chosen))
-        except AddressInUse as error:
-            logger.info("IPv6 loopback is not served: %s", error)
-    return sockets

@@ -3,10 +3,15 @@
 HomespecError                 base: its text is one line with the value, the limit and the remedy
 ├── ConfigError               a setting is unknown, malformed or contradicts another
 ├── AddressInUse              the port cannot be bound
+├── ServiceError              the service manager is missing, or refuses, or its files cannot be written
+├── HubError                  a model cannot be fetched from the hub
 ├── ModelError                the target cannot be served
 │   ├── ModelNotFound         missing, a directory, or not readable
 │   ├── ModelCorrupt          not a GGUF, cut short, an LFS pointer, a web page
-│   └── ModelUnsupported      a sound file that this build of llama.cpp cannot run
+│   ├── ModelUnsupported      a sound file that this build of llama.cpp cannot run
+│   ├── DoesNotFit            the target and its context are larger than the memory that may be used
+│   └── GpuMissing            layers are to lie on a GPU, and there is none
+├── DeriveError               a copy of a model cannot be made or is of no use as a drafter
 ├── DrafterError              a drafter cannot be used; the target goes on without it
 ├── RequestError              the client's fault (4xx) or a refusal (503), OpenAI-shaped
 ├── EngineError               the engine process died, stalled or broke its protocol
@@ -17,6 +22,7 @@ HomespecError                 base: its text is one line with the value, the lim
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -32,6 +38,8 @@ class ExitCode(IntEnum):
     ADDRESS_IN_USE = 5
     ENGINE_FAILED = 6
     UNREACHABLE = 7
+    SLOWER = 8
+    DOES_NOT_FIT = 9
 
 
 class HomespecError(Exception):
@@ -52,6 +60,14 @@ class AddressInUse(HomespecError):
     exit_code = ExitCode.ADDRESS_IN_USE
 
 
+class ServiceError(HomespecError):
+    """The service manager is missing, or refuses, or its files cannot be written."""
+
+
+class HubError(HomespecError):
+    """A model cannot be fetched from the hub."""
+
+
 class ModelError(HomespecError):
     """The target cannot be served."""
 
@@ -68,6 +84,24 @@ class ModelCorrupt(ModelError):
 
 class ModelUnsupported(ModelError):
     """The file is sound, but this build of llama.cpp cannot run it."""
+
+
+class DoesNotFit(ModelError):
+    """The target and its context are larger than the memory that may be used."""
+
+    exit_code = ExitCode.DOES_NOT_FIT
+
+
+class GpuMissing(ModelError):
+    """Layers are to lie on a GPU, and there is none: not yet, or not any more."""
+
+    exit_code = ExitCode.ENGINE_FAILED
+
+    @classmethod
+    def check(cls, n_gpu_layers: int, devices: Sized) -> None:
+        """Raise when layers are to lie on a GPU and there is none: llama.cpp takes the CPU and says nothing."""
+        if n_gpu_layers > 0 and not devices:
+            raise cls(f"gpu_layers = {n_gpu_layers} asks for a GPU, and llama.cpp finds none")
 
 
 class DrafterError(HomespecError):
@@ -105,6 +139,10 @@ class ErrorInfo:
     code: str | None = None
     retry_after_s: int | None = None
     """Sent as the Retry-After header."""
+
+
+class DeriveError(HomespecError):
+    """A smaller copy of a model cannot be made, or would be of no use as a drafter."""
 
 
 class RequestError(HomespecError):

@@ -15,6 +15,8 @@ import msgspec
 from homespec.errors import EngineError, ErrorInfo
 from homespec.status import EngineSnapshot, ModelStatus, SpeculationReport, Timings
 
+DEFAULT_MAX_CTX = 8192
+"""Context when none is asked for, unless the model was trained for less."""
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 
@@ -30,9 +32,17 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     model_id: str
     draft_path: str | None = None
     drafter_mode: str = "auto"
-    max_draft_tokens: int = 4
+    draft_window: int | None = None
+    """Tokens of a sequence that the draft model sees; None: all."""
+    past_outputs_bytes: int = 0
+    """Memory for past answers that may be drafted from; 0: none are kept."""
+    past_outputs_path: str | None = None
+    """File that they survive a restart in."""
+    max_draft_tokens: int = 16
+    controller: bool = True
+    """Decide about drafter and D round by round, up to `max_draft_tokens`; False: always that many."""
     n_ctx: int | None = None
-    """None: the trained context, at most `DEFAULT_MAX_CTX` of the engine."""
+    """None: the trained context, at most `DEFAULT_MAX_CTX`."""
     slots: int = 4
     cached_prefixes: int = 8
     prefill_chunk: int = 256
@@ -46,10 +56,23 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """coupled: the text does not depend on the drafter; rejection: more draft tokens are accepted."""
     exactness: str = "auto"
     """auto: measured; strict: whatever makes it so, or refuse; fast: neither measured nor sought."""
+    chat_template: str = "auto"
+    """auto: the model file's own; else the name of a built-in one, or the path of a file."""
     log_native: bool = False
     """Pass llama.cpp's own information lines to the log."""
     quarantined: dict[str, str] = {}
     """Drafters that must stay off, with the reason."""
+    withdrawn: str = ""
+    """Why no drafter with memory of its own may be loaded at present; empty when one may."""
+    """Drafters that must stay off until they are asked for by name, with the reason."""
+    refused: dict[str, str] = {}
+    """Drafters that do not fit, with the reason; asking for them does not change that."""
+    draft_n_ctx: int | None = None
+    """Context of the draft model; None: the target's, at most what it was trained for."""
+    draft_kv_type: str | None = None
+    """None: the target's."""
+    draft_gpu_layers: int | None = None
+    """None: as many as the target has."""
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -83,7 +106,7 @@ class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the answer must look like."""
 
     kind: str
-    """json_schema, regex, or grammar (Lark or GBNF)."""
+    """json_schema, regex, lark, or grammar (Lark or GBNF)."""
     text: str
     param: str
     """The request field it came from."""
@@ -100,10 +123,44 @@ class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
     top_texts: list[str] = []
 
 
-class ChatPrompt(msgspec.Struct, frozen=True, tag=True):
+class FunctionSpec(msgspec.Struct, frozen=True, array_like=True):
+    """A function that the answer may call."""
+
+    name: str
+    schema: str
+    """JSON schema of its arguments, as JSON."""
+    strict: bool = False
+    """Followed to the letter or refused."""
+
+
+class ToolUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which calls an answer may hold."""
+
+    tool_format: str
+    """Name of a row in homespec.chat.tool_format."""
+    functions: tuple[FunctionSpec, ...]
+    required: bool = False
+    """The answer is nothing but calls."""
+    parallel: bool = True
+    """More than one call is allowed."""
+    answer_schema: str | None = None
+    """JSON schema of an answer that is not a call."""
+
+
+class ChatPrompt(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Messages for the model's chat template; content is already plain text."""
 
     messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] = []
+    """For a template that knows tools."""
+    variables: dict[str, Any] = {}
+    """More variables for the template, such as enable_thinking."""
+    prefill: str = ""
+    """The answer's beginning, which the model goes on from."""
+    markers: tuple[str, ...] = ()
+    """Texts that structure an answer: spelled out even where the vocabulary holds them as control tokens."""
+    reasoning: tuple[str, str] | None = None
+    """The pair of them around a thinking block."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, tag=True):
@@ -134,9 +191,10 @@ class Generate(Frame, frozen=True):
     stream: bool = False
     """False: no Delta frames, the whole text comes with Finished."""
     partition: str = ""
-    """Prefixes are shared only among requests of one partition (one API key)."""
+    """Prefixes are shared only among requests of one partition (one API key, one cache_salt)."""
     ignore_eos: bool = False
     constraint: Constraint | None = None
+    tool_use: ToolUse | None = None
     num_logprobs: int | None = None
     """Top tokens to report beside each token of the answer; None: no logprobs at all."""
     echo: bool = False
@@ -149,6 +207,16 @@ class Cancel(Frame, frozen=True):
 
 class SetDrafter(Frame, frozen=True):
     mode: str
+
+
+class Withdraw(Frame, frozen=True):
+    """Unload every drafter with memory of its own before the next round, and keep it out."""
+
+    reason: str
+
+
+class Readmit(Frame, frozen=True):
+    """Drafters with memory of their own may be loaded again."""
 
 
 class Tokenize(Frame, frozen=True):
@@ -193,6 +261,13 @@ class LoadFailed(Frame, frozen=True):
     kind: str
     """Name of a ModelError class."""
     message: str
+
+
+class Noted(Frame, frozen=True):
+    """What is done differently from what a request asked; sent before its first answer."""
+
+    request_id: str
+    notices: tuple[str, ...]
 
 
 class Delta(Frame, frozen=True):
@@ -255,12 +330,13 @@ class Happened(Frame, frozen=True):
     text: str
 
 
-ToEngine = Start | Generate | Cancel | SetDrafter | Tokenize | Detokenize | Stop
+ToEngine = Start | Generate | Cancel | SetDrafter | Withdraw | Readmit | Tokenize | Detokenize | Stop
 FromEngine = (
     Loading
     | Ready
     | Measured
     | LoadFailed
+    | Noted
     | Delta
     | Finished
     | Refused
@@ -311,11 +387,14 @@ class Link:
 
     def receive(self) -> ToEngine | None:
         """The next frame, or None when the daemon is gone."""
-        header = self._reader.read(HEADER_BYTES)
-        if len(header) < HEADER_BYTES:
+        try:
+            header = self._reader.read(HEADER_BYTES)
+            if len(header) < HEADER_BYTES:
+                return None
+            length = body_length(header)
+            body = self._reader.read(length)
+        except ConnectionError:  # it went without reading all that was sent to it
             return None
-        length = body_length(header)
-        body = self._reader.read(length)
         return _to_engine.decode(body) if len(body) == length else None
 
     def send(self, frame: Frame) -> None:

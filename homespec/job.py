@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from homespec.errors import ErrorInfo
 from homespec.frames import Answer, Delta, Detokenize, Generate, Refused, Tokenize
@@ -11,12 +12,17 @@ from homespec.frames import Answer, Delta, Detokenize, Generate, Refused, Tokeni
 class Job:
     """The frames that answer one request, in order, ending with one that is not a Delta."""
 
-    def __init__(self, frame: Generate | Tokenize | Detokenize) -> None:
+    def __init__(self, frame: Generate | Tokenize | Detokenize, *, client: str = "") -> None:
         self.frame = frame
+        self.client = client
+        """Who asks: requests of different clients are served in turn."""
+        self.received_at = time.monotonic()
         self.has_sent = False
         """Whether the client may have seen part of the answer; then it cannot be replayed."""
         self.times_sent = 0
         """To an engine; the second time is the replay."""
+        self.notices: tuple[str, ...] = ()
+        """From the engine: what is not done as asked."""
         self._answers: asyncio.Queue[Answer] = asyncio.Queue()
 
     @property

@@ -9,11 +9,30 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from homespec.stats import DraftStats
-from homespec.status import DraftState, EngineCounters, EngineSnapshot, Phase, Status, ThroughputStatus
+from homespec.status import (
+    Cause,
+    DraftState,
+    EngineCounters,
+    EngineSnapshot,
+    MonitorStatus,
+    Phase,
+    PoolStatus,
+    Status,
+    ThroughputStatus,
+    Watch,
+)
 
 WINDOW_S = 3.0
-DRAFTER_NAMES = ("draft", "ngram", "grammar")
+DRAFTER_NAMES = ("draft", "eagle3", "mtp", "dflash", "dspark", "suffix", "ngram", "grammar")
 MAX_POSITIONS = 16
+_POOL_GAUGES = {
+    "total_bytes": "Memory of a pool",
+    "free_bytes": "Memory that could still be allocated without taking any from the target",
+    "others_bytes": "Memory that neither model holds",
+    "reserve_bytes": "Kept free for everyone else",
+    "low_bytes": "Low water mark",
+    "high_bytes": "High water mark",
+}
 
 
 class Ledger:
@@ -182,6 +201,33 @@ class _Page:
         )
         for name, text, field in gauges:
             yield _gauge(name, text, getattr(memory, field, None))
+        yield from self._pools(memory.pools if memory else ())
+        yield from self._pressure(memory.monitor if memory else None)
+
+    def _pools(self, pools: tuple[PoolStatus, ...]) -> Iterator[Metric]:
+        for field, text in _POOL_GAUGES.items():
+            family = GaugeMetricFamily(f"homespec_pool_{field}", text, labels=["pool"])
+            for pool in pools:
+                if (value := getattr(pool, field)) is not None:
+                    family.add_metric([pool.name], value)
+            yield family
+
+    def _pressure(self, monitor: MonitorStatus | None) -> Iterator[Metric]:
+        changes = CounterMetricFamily(
+            "homespec_drafter_transitions", "Drafters withdrawn or readmitted for memory, by cause", labels=["cause"]
+        )
+        for cause in Cause:
+            changes.add_metric([cause.value], monitor.counts[cause] if monitor else 0)
+        yield changes
+        gauges = (
+            ("homespec_memory_stall_ratio", "Share of the last second stalled on memory", "stall_share"),
+            ("homespec_engine_major_faults_per_second", "Pages read back from disk", "major_faults_per_s"),
+            ("homespec_target_resident_ratio", "Share of the target's file in memory", "resident_share"),
+        )
+        for name, text, field in gauges:
+            yield _gauge(name, text, getattr(monitor, field, None))
+        withdrawn = monitor is not None and monitor.watch is Watch.WITHDRAWN
+        yield _gauge("homespec_drafter_withdrawn", "1 while memory pressure keeps the drafter out", float(withdrawn))
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from homespec.config import Settings, load
+from homespec.config import Settings, load, load_layers
+from homespec.config_report import as_text
 from homespec.errors import ConfigError, ExitCode
+from homespec.profiles.box import Box
+from homespec.profiles.profile import named
+from homespec.units import GIB
 
 
 @pytest.fixture(autouse=True)
@@ -173,6 +178,25 @@ def test_unknown_variables(monkeypatch: pytest.MonkeyPatch, name: str, nearest: 
     assert f"'{nearest}'" in message
 
 
+def test_memory_marks_leave_room_between_them() -> None:
+    settings = load({"low_mark_mib": 100, "high_mark_mib": 200})
+    assert (settings.low_mark_mib, settings.high_mark_mib, settings.reserve_mib) == (100, 200, "auto")
+    assert load({"low_mark_mib": 5000}).high_mark_mib == "auto"
+    for low in (200, 300):
+        message = fault({"low_mark_mib": low, "high_mark_mib": 200})
+        assert f"low_mark_mib {low} is not below high_mark_mib 200" in message
+
+
+@pytest.mark.parametrize(
+    "flags", [{"reserve_mib": -1}, {"low_mark_mib": "some"}, {"pressure_poll_s": 0}, {"pressure_hold_s": -1}]
+)
+def test_marks_that_make_no_sense(flags: dict[str, Any]) -> None:
+    [(key, value)] = flags.items()
+    message = fault(flags)
+    assert key.replace("_", "-") in message
+    assert repr(value) in message
+
+
 @pytest.mark.parametrize("host", [None, "127.0.0.1", "::1", "localhost"])
 def test_loopback_needs_no_key(host: str | None) -> None:
     assert load({"host": host} if host else {}).api_keys() == frozenset()
@@ -222,6 +246,69 @@ def test_a_key_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sk-secret" not in fault({"slots": 0})
 
 
+def test_a_file_for_past_outputs_needs_room_for_them(home: Path) -> None:
+    message = fault({"past_outputs_file": str(home / "answers")})
+    assert str(home / "answers") in message
+    assert "past_outputs_mib" in message
+    assert load({"past_outputs_file": str(home / "answers"), "past_outputs_mib": 16}).past_outputs_mib == 16
+
+
+@pytest.mark.parametrize(("window", "allowed"), [(256, True), ("full", True), (255, False), ("all", False)])
+def test_a_draft_window_is_a_number_or_full(window: int | str, allowed: bool) -> None:
+    if allowed:
+        assert load({"draft_window": window}).draft_window == window
+    else:
+        assert "draft-window" in fault({"draft_window": window})
+
+
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load({}).slots = 5  # type: ignore[misc]
+
+
+def test_a_profile_lies_between_the_defaults_and_the_file(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = named("cpu-8")
+    assert load({"profile": "cpu-8"}).slots == profile.values()["slots"] != Settings.model_fields["slots"].default
+    write_config("slots = 5\nprofile = 'cpu-8'")
+    settings = load({})
+    assert (settings.slots, settings.ctx) == (5, profile.values()["ctx"])
+    monkeypatch.setenv("HOMESPEC_PROFILE", "off")
+    assert load({}).ctx == "auto"
+    assert load({"profile": "cpu-16"}).ctx == named("cpu-16").values()["ctx"]
+
+
+def test_an_unknown_profile() -> None:
+    assert "did you mean 'cpu-16'?" in fault({"profile": "cpu16"})
+
+
+def test_auto_takes_the_profile_of_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homespec.config.detect", lambda: Box("nvidia", 12 * GIB))
+    assert load({"profile": "auto"}).ctx == named("nvidia-12").values()["ctx"]
+    monkeypatch.setattr("homespec.config.detect", lambda: Box("abacus", None))
+    assert load({"profile": "auto"}).ctx == "auto"
+
+
+def test_every_value_has_an_origin(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_config("slots = 5\nprofile = 'cpu-8'")
+    monkeypatch.setenv("HOMESPEC_MAX_QUEUE", "7")
+    monkeypatch.setenv("HOMESPEC_API_KEY", "sk-secret")
+    layers = load_layers({"port": 1})
+    assert set(layers.origins) == set(Settings.model_fields)
+    assert layers.origins["slots"] == f"file {path}"
+    assert layers.origins["max_queue"] == "environment HOMESPEC_MAX_QUEUE"
+    assert layers.origins["port"] == "flag --port"
+    assert layers.origins["ctx"].startswith("profile cpu-8: ")
+    assert layers.origins["threads"] == "default"
+
+
+def test_the_report_can_be_read_back(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_config("allowed_hosts = ['box lan', 'b']\nmmap = false\nmodel = '/m/ü \\\\ x.gguf'")
+    monkeypatch.setenv("HOMESPEC_API_KEY", "sk-secret")
+    layers = load_layers({})
+    text = as_text(layers)
+    assert "sk-secret" not in text
+    read = tomllib.loads(text)
+    read.pop("api_key")
+    for key, value in read.items():
+        given = getattr(layers.settings, key)
+        assert value == (list(given) if isinstance(given, tuple) else given), key

@@ -23,7 +23,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
     assert list(rows) == list(Settings.model_fields)
     for name, field in Settings.model_fields.items():
         default = field.default
-        shown = {None: "none", True: "true", False: "false"}.get(default, str(default)) if default != () else "none"
+        shown = "none" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else str(default)
         assert rows[name].strip() == shown, name
 
 

@@ -29,6 +29,8 @@ from homespec.frames import (
     LoadFailed,
     Loading,
     Measured,
+    Noted,
+    Readmit,
     Ready,
     Refused,
     Sampling,
@@ -43,12 +45,14 @@ from homespec.frames import (
     TokenLogprob,
     TokenPrompt,
     Tokens,
+    Withdraw,
     body_length,
     decode_from_engine,
     encode,
 )
 from homespec.stats import DraftStats
 from homespec.status import (
+    DeviceMemory,
     DrafterStatus,
     DraftState,
     EngineCounters,
@@ -92,10 +96,11 @@ SNAPSHOT = EngineSnapshot(
     ),
     counters=EngineCounters(1, 2, 3, 4, 5, 6, {"off": 7}),
     requests=(RequestStatus("r", RequestPhase.DECODE, None, 1, 1, 0, 5, 0.5, None, "draft", 4, 0.5, 3.0),),
-    target_memory=ModelMemory(1, 2, 3),
+    target_memory=ModelMemory(1, 2, 3, {"CPU": ModelMemory(1), "CUDA0": ModelMemory(0, 2, 3)}),
     drafter_memory=ModelMemory(),
     kv_used_tokens=9,
     kv_total_tokens=2048,
+    devices=(DeviceMemory("CUDA0", "a card", "0000:0a:00.0", False, 8, None),),
 )
 REPORT = SpeculationReport(DraftState.OFF, "switched off", {"draft": 3}, 9, 12, 7, 1.8, [1.0, 0.5], "strict")
 LOGPROBS = [TokenLogprob(5, -0.5, [(5, -0.5), (7, -1.5)], "é", ["é", " b"])]
@@ -120,6 +125,8 @@ TO_ENGINE: list[Frame] = [
     Generate("r", TokenPrompt([0, 49151]), Sampling(), max_tokens=None),
     Cancel("r"),
     SetDrafter("off"),
+    Withdraw("withdrawn: 10 MiB free"),
+    Readmit(),
     Tokenize("r", "text", special=True),
     Detokenize("r", [1, -5]),
     Stop(),
@@ -129,6 +136,7 @@ FROM_ENGINE: list[Frame] = [
     Ready(MODEL),
     Measured("strict", "agrees bit for bit"),
     LoadFailed("ModelCorrupt", "cut short"),
+    Noted("r", ("left out",)),
     Delta("r", "té", 3, LOGPROBS),
     Finished("r", "", "stop", 1, 2, 3, Timings(1, 2.0, None, 3, 4.0, 5.0, 6, 7, 8), REPORT, LOGPROBS),
     Refused("r", ErrorInfo("busy", 503, "server_error", None, "queue_full", 2)),

@@ -10,6 +10,7 @@ import pytest
 NATIVE = {"llama_cpp", "llguidance"}
 SERVER = {"fastapi", "uvicorn", "starlette"}
 PARENT = (
+    "homespec.bench.command",
     "homespec.cli",
     "homespec.daemon",
     "homespec.supervisor",
@@ -17,10 +18,13 @@ PARENT = (
     "homespec.child",
     "homespec.client",
     "homespec.config",
+    "homespec.derive.making",
     "homespec.doctor",
     "homespec.frames",
+    "homespec.headroom.planner",
     "homespec.headroom.probe",
     "homespec.metrics",
+    "homespec.planning.commands",
     "homespec.store.model_file",
     "homespec.wire.requests",
 )

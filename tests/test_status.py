@@ -39,3 +39,20 @@ def test_states_are_written_as_plain_words() -> None:
 def test_the_memory_of_a_model_is_the_sum_of_its_parts() -> None:
     assert ModelMemory(1, 20, 300).total_bytes == 321
     assert ModelMemory().total_bytes == 0
+
+
+def test_memory_adds_up_by_kind_and_by_device() -> None:
+    target = ModelMemory(3, 2, 1, {"CPU": ModelMemory(1, 1), "CUDA0": ModelMemory(2, 1, 1)})
+    drafter = ModelMemory(5, by_device={"CUDA0": ModelMemory(5)})
+    both = target + drafter
+    assert (both.weights_bytes, both.kv_bytes, both.compute_bytes) == (8, 2, 1)
+    assert both.by_device == {"CPU": ModelMemory(1, 1), "CUDA0": ModelMemory(7, 1, 1)}
+    assert both.on("CPU").total_bytes + both.on("CUDA0").total_bytes == both.total_bytes
+    assert both.on("nowhere") == ModelMemory()
+
+
+def test_others_hold_what_is_neither_free_nor_ours() -> None:
+    pool = status.PoolStatus("host", "", 100, 30, "", ModelMemory(20), ModelMemory(5), 10, 5, 10)
+    assert pool.others_bytes == 45
+    assert dataclasses.replace(pool, target=ModelMemory(80)).others_bytes == 0
+    assert dataclasses.replace(pool, free_bytes=None).others_bytes is None

@@ -205,6 +205,26 @@ def test_a_drafter_that_was_new_when_the_engine_died_is_suspected(models: Models
         eventually(lambda: drafter()["state"] == "ready", "the drafter is loaded again")
 
 
+def test_a_loaded_drafter_is_given_up_for_a_kill_that_nobody_here_sent(models: Models, tmp_path: Path) -> None:
+    """That is how the out-of-memory killer ends an engine, however long the drafter has been good."""
+    with running(tmp_path, str(models.letters), "--draft", str(models.letters), "--ctx", "1024") as daemon:
+
+        def drafter() -> Any:
+            return daemon.health().json()["drafters"].get("draft", {"state": None})
+
+        eventually(lambda: drafter()["state"] == "ready", "the drafter is loaded")
+        answer = daemon.complete("a", 200, speculative={"mode": "draft"})
+        assert answer["speculative"]["drafters"]["draft"] >= 16
+        daemon.post("/admin/drafter", {"mode": "draft"})
+        eventually(lambda: daemon.status()["speculation"]["mode"] == "draft", "it is named")
+        psutil.Process(daemon.engine_pid).kill()
+        eventually(lambda: daemon.restarts() == 1, "the death is noticed")
+        daemon.wait_ready()
+        assert drafter()["state"] == "off"  # although it is the mode
+        assert "perhaps for want of memory" in drafter()["reason"]
+        assert daemon.complete("a", 3)["choices"][0]["text"] == "bcd"
+
+
 def test_the_engine_has_a_session_of_its_own(models: Models, tmp_path: Path) -> None:
     """Ctrl-C in a terminal reaches the daemon only, which then ends the engine in order."""
     with running(tmp_path, str(models.letters)) as daemon:
@@ -213,6 +233,8 @@ def test_the_engine_has_a_session_of_its_own(models: Models, tmp_path: Path) -> 
         process_group, session = int(stat[2]), int(stat[3])
         assert process_group == session == engine_pid
         assert psutil.Process(engine_pid).ppid() == daemon.process.pid
+        ours, theirs = (int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in (daemon.process.pid, engine_pid))
+        assert theirs > ours  # the out-of-memory killer takes the engine
         daemon.signal(signal.SIGINT)
         assert daemon.wait_exit() == ExitCode.OK
         assert daemon.survivors() == []

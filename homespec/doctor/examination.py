@@ -62,6 +62,8 @@ def _print_library() -> bool:
     print(f"devices            {', '.join(facts['devices'])}; {facts['threads']} threads by default")
     missing = ", ".join(facts["missing_symbols"])
     print(f"symbols            {'missing: ' + missing if missing else 'all that homespec binds are there'}")
+    for name, lacking in facts["drafters"].items():
+        print(f"can run {name:10} {'no: the library lacks ' + ', '.join(lacking) if lacking else 'yes'}")
     return True
 
 

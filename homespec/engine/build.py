@@ -6,16 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from homespec.engine.drafters.model import ModelDrafter
-from homespec.engine.drafters.pair import mismatch
+from homespec.chat.tool_format import FORMATS
+from homespec.chat.tool_grammar import tool_grammar
+from homespec.engine.chat_format import examine, read_source
+from homespec.engine.costs import Costs
+from homespec.engine.draft_file import head_of, kind_of, load_drafter, taps_for
+from homespec.engine.drafters.drafter import Drafter
+from homespec.engine.drafters.journal import Journal
+from homespec.engine.drafters.past import PastOutputs
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.grammar import GrammarCompiler
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.kept import fingerprint
+from homespec.engine.llama.context import Context
 from homespec.engine.llama.guidance import GuidanceVocab
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
-from homespec.engine.prompt import PromptReader
+from homespec.engine.prompt import Prompt, PromptReader
 from homespec.engine.sampling.coupled import CoupledSampler
 from homespec.engine.sampling.rejection import RejectionSampler
 from homespec.engine.sampling.sampler import Sampler
@@ -23,9 +30,10 @@ from homespec.engine.scheduler import Scheduler
 from homespec.engine.sequence import Sequence
 from homespec.engine.target import open_target
 from homespec.engine.template import ChatTemplate
-from homespec.errors import DrafterError, ModelError, ModelUnsupported, RequestError
-from homespec.frames import EngineSettings, Frame, Generate, Happened, Loading, Sampling
-from homespec.status import ModelStatus
+from homespec.engine.tool_schema import usable
+from homespec.errors import GpuMissing, ModelUnsupported, RequestError
+from homespec.frames import ChatPrompt, Constraint, EngineSettings, Frame, Generate, Happened, Loading, Noted, Sampling
+from homespec.status import ChatFormat, ModelStatus
 
 Send = Callable[[Frame], None]
 
@@ -41,25 +49,57 @@ class Engine:
     grammars: GrammarCompiler
     status: ModelStatus
     acceptance: str
+    send: Send
 
     @property
     def vocab(self) -> Vocab:
         return self.context.model.vocab
 
     def sequence(self, request: Generate) -> Sequence:
-        """A request made ready for the scheduler. Raises RequestError."""
+        """A request made ready for the scheduler. Sends Noted when something is not done as asked. Raises
+        RequestError.
+        """
         for token_id in request.sampling.logit_bias:
             if not 0 <= token_id < self.vocab.n_vocab:
                 raise RequestError(
                     f"logit_bias names token {token_id}; the vocabulary has {self.vocab.n_vocab}", param="logit_bias"
                 )
-        grammar = self.grammars.compile(request.constraint) if request.constraint else None
-        prompt_ids = self.prompts.read(request)
-        sampler = make_sampler(request.sampling, request.speculation.acceptance or self.acceptance)
-        sequence = Sequence(request, prompt_ids, n_ctx=self.context.n_ctx, sampler=sampler, grammar=grammar)
+        prompt = self.prompts.read(request)
+        markers = self._markers(request.prompt)
+        constraint = request.constraint or self._calls(request, prompt, markers)
+        sequence = Sequence(
+            request,
+            prompt.token_ids,
+            n_ctx=self.context.n_ctx,
+            sampler=make_sampler(request.sampling, request.speculation.acceptance or self.acceptance),
+            grammar=self.grammars.compile(constraint) if constraint else None,
+            spelled_out={token: text.encode() for text, token in markers.items()},
+        )
         if request.echo:
-            sequence.text.begin(self.vocab.detokenize(prompt_ids))
+            sequence.text.begin(self.vocab.detokenize(prompt.token_ids))
+        elif prompt.in_reasoning and isinstance(request.prompt, ChatPrompt) and request.prompt.reasoning:
+            sequence.text.begin(request.prompt.reasoning[0])  # a reader of the answer alone must know where it is
         return sequence
+
+    def _markers(self, prompt: object) -> dict[str, int]:
+        """Those that are one token each in this vocabulary."""
+        texts = prompt.markers if isinstance(prompt, ChatPrompt) else ()
+        return {text: token for text in texts if (token := self.vocab.marker(text)) is not None}
+
+    def _calls(self, request: Generate, prompt: Prompt, markers: dict[str, int]) -> Constraint | None:
+        if request.tool_use is None or not isinstance(request.prompt, ChatPrompt):
+            return None
+        use, notices = usable(request.tool_use)
+        if notices:
+            self.send(Noted(request.request_id, notices))
+        grammar = tool_grammar(
+            use,
+            FORMATS[use.tool_format],
+            markers,
+            reasoning=request.prompt.reasoning,
+            in_reasoning=prompt.in_reasoning,
+        )
+        return Constraint("lark", grammar, "tools")
 
 
 def make_sampler(sampling: Sampling, acceptance: str) -> Sampler:
@@ -72,22 +112,29 @@ def make_sampler(sampling: Sampling, acceptance: str) -> Sampler:
 def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], None]) -> Engine:
     """Load the target and everything around it; `load` starts loading the draft model. Raises ModelError."""
     path = Path(settings.model_path)
+    GpuMissing.check(settings.n_gpu_layers, library().offload_devices())
+    head = head_of(settings)
     model = Model(
         path,
         n_gpu_layers=settings.n_gpu_layers,
         mmap=settings.mmap,
         progress=lambda progress: send(Loading(progress, f"loading {path.name}")),
+        load_mtp=head is not None and head.is_in_target,
     )
     if model.has_encoder:
         raise ModelUnsupported(f"{path} is an encoder-decoder model; homespec serves decoder-only models")
-    template = _template(model)
-    context, exactness = open_target(settings, model)
+    template, chat = _template(settings, model)
+    context, exactness = open_target(settings, model, taps_for(head, model))
     roster = Roster(
         settings.drafter_mode,
         draft_path=settings.draft_path,
+        draft_kind=kind_of(head),
         load=load,
         announce=lambda text: send(Happened("drafter", text)),
         quarantined=settings.quarantined,
+        past=_past_outputs(settings, path),
+        withdrawn=settings.withdrawn,
+        refused=settings.refused,
     )
     scheduler = Scheduler(
         context,
@@ -97,59 +144,46 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
         max_draft_tokens=settings.max_draft_tokens,
         send=send,
         exactness=exactness,
+        costs=Costs(context, roster, least_rows=2 if exactness.pad_single else 1) if settings.controller else None,
+        # Without offloaded layers the devices are not ours to look at: looking would wake one that sleeps.
+        devices=library().device_memory if settings.n_gpu_layers else tuple,
     )
     prompts = PromptReader(model.vocab, template, n_ctx=context.n_ctx)
     grammars = GrammarCompiler(GuidanceVocab(model.vocab))
     return Engine(
-        context, roster, scheduler, prompts, grammars, _status(settings, context, template), settings.acceptance
+        context, roster, scheduler, prompts, grammars, _status(settings, context, chat), settings.acceptance, send
     )
 
 
-def build_drafter(settings: EngineSettings, target: Context) -> ModelDrafter:
-    """Load the draft model of the settings. Raises DrafterError with the reason it cannot be used."""
-    assert settings.draft_path is not None
-    try:
-        model = Model(Path(settings.draft_path), n_gpu_layers=settings.n_gpu_layers, mmap=settings.mmap)
-    except ModelError as error:
-        raise DrafterError(str(error)) from error
-    try:
-        return _draft_with(model, target, settings)
-    except BaseException:
-        model.close()
-        raise
+def build_drafter(settings: EngineSettings, target: Context, wanted: Callable[[], bool] = lambda: True) -> Drafter:
+    """The drafter that the draft file of the settings gives.
+
+    Raises DrafterError with the reason it cannot be used, also when `wanted` says no while it loads.
+    """
+    return load_drafter(settings, target, wanted)()
 
 
-def _draft_with(model: Model, target: Context, settings: EngineSettings) -> ModelDrafter:
-    if reason := mismatch(target.model.vocab, model.vocab):
-        raise DrafterError(f"does not match the target: {reason}. Use a draft model of the target's family")
-    if model.is_recurrent:
-        raise DrafterError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
-    params = ContextParams(
-        n_ctx=min(target.n_ctx, max(model.n_ctx_train, 256)),
-        n_seq_max=target.params.n_seq_max,
-        n_outputs_max=settings.slots,
-        n_batch=target.params.n_batch,
-        n_threads=target.params.n_threads,
-        kv_type=target.params.kv_type,
-        flash_attention=target.params.flash_attention,
-    )
-    try:
-        context = Context(model, params)
-    except ModelError as error:
-        raise DrafterError(str(error)) from error
-    return ModelDrafter(context, target.model.vocab, chunk=settings.prefill_chunk)
-
-
-def _template(model: Model) -> ChatTemplate | None:
-    source = model.chat_template
-    if source is None:
+def _past_outputs(settings: EngineSettings, model_path: Path) -> PastOutputs | None:
+    """None unless they are asked for: answers are private."""
+    if not settings.past_outputs_bytes:
         return None
+    path = settings.past_outputs_path
+    journal = Journal(Path(path), fingerprint(model_path)) if path is not None else None
+    return PastOutputs(settings.past_outputs_bytes, journal)
+
+
+def _template(settings: EngineSettings, model: Model) -> tuple[ChatTemplate | None, ChatFormat | None]:
+    found = read_source(settings.chat_template, model.chat_template)
+    if found is None:
+        return None, None
+    source, origin = found
     vocab = model.vocab
     bos, eos = (vocab.detokenize([token]) if token is not None else "" for token in (vocab.bos, vocab.eos))
-    return ChatTemplate(source, bos=bos, eos=eos)
+    template = ChatTemplate(source, bos=bos, eos=eos)
+    return template, examine(template, origin)
 
 
-def _status(settings: EngineSettings, context: Context, template: ChatTemplate | None) -> ModelStatus:
+def _status(settings: EngineSettings, context: Context, chat: ChatFormat | None) -> ModelStatus:
     model = context.model
     return ModelStatus(
         id=settings.model_id,
@@ -167,5 +201,6 @@ def _status(settings: EngineSettings, context: Context, template: ChatTemplate |
         flash_attention=context.flash_attention,
         threads=context.params.n_threads,
         devices=(*(library().offload_devices() if settings.n_gpu_layers else ()), "CPU"),
-        chat_template="the model file" if template else None,
+        chat_template=chat.source if chat else None,
+        chat=chat,
     )

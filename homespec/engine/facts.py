@@ -10,6 +10,7 @@ import json
 import llguidance
 import numpy as np
 
+from homespec.engine.drafters.kind import SYMBOLS
 from homespec.engine.llama.library import library
 from homespec.engine.target import default_threads
 
@@ -24,7 +25,13 @@ def facts() -> dict[str, object]:
         "devices": [*native.offload_devices(), "CPU"],
         "threads": default_threads(),
         "missing_symbols": list(native.missing),
+        "drafters": {kind: _missing(symbols) for kind, symbols in SYMBOLS.items()},
     }
+
+
+def _missing(symbols: tuple[str, ...]) -> list[str]:
+    """What a drafter needs and this build lacks."""
+    return [name for name in symbols if name in library().missing]
 
 
 if __name__ == "__main__":

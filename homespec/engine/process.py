@@ -6,11 +6,9 @@ the only one that decodes. Heartbeat thread: reports the scheduler's progress. L
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
@@ -18,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from homespec.engine.build import Engine, build_drafter, build_engine
+from homespec.engine.build import Engine, build_engine
+from homespec.engine.draft_file import OpenDrafter, load_drafter
 from homespec.errors import HomespecError, ModelError, RequestError
 from homespec.frames import (
     Cancel,
@@ -30,6 +29,7 @@ from homespec.frames import (
     Link,
     LoadFailed,
     Measured,
+    Readmit,
     Ready,
     Refused,
     SetDrafter,
@@ -39,10 +39,11 @@ from homespec.frames import (
     Text,
     Tokenize,
     Tokens,
+    Withdraw,
 )
+from homespec.parent import die_with_parent
 
 HEARTBEAT_INTERVAL_S = 0.5
-_PR_SET_PDEATHSIG = 1
 _OOM_SCORE_ADJ = 300
 """Above the daemon's: when memory runs out, the engine goes and the daemon brings it back."""
 
@@ -77,6 +78,10 @@ class EngineProcess:
                 engine.scheduler.post(lambda: engine.scheduler.cancel(request_id))
             case SetDrafter(mode):
                 engine.scheduler.post(lambda: engine.scheduler.set_drafter(mode))
+            case Withdraw(reason):
+                engine.scheduler.post(lambda: engine.scheduler.withdraw(reason))
+            case Readmit():
+                engine.scheduler.post(engine.scheduler.readmit)
             case Tokenize(request_id, text, special):
                 token_ids = engine.vocab.tokenize(text, add_special=False, parse_special=special)
                 self._link.send(Tokens(request_id, token_ids))
@@ -125,20 +130,42 @@ class EngineProcess:
         if self._engine is None:
             self._wants_drafter = True
             return
-        threading.Thread(target=self._drafter_thread, args=(self._engine,), name="drafter-loader", daemon=True).start()
+        loader = threading.Thread(target=self._drafter_thread, args=(self._engine,), name="drafter-loader", daemon=True)
+        try:
+            loader.start()
+        except RuntimeError as error:  # no memory for its stack
+            reason = f"could not be loaded: {error}"
+            roster = self._engine.roster
+            self._engine.scheduler.post(lambda: roster.failed(roster.file_drafter, reason))
 
     def _drafter_thread(self, engine: Engine) -> None:
+        roster, post = engine.roster, engine.scheduler.post
+        was_unwanted = False
+
+        def wanted() -> bool:
+            nonlocal was_unwanted
+            was_unwanted = was_unwanted or not roster.wants_draft
+            return not was_unwanted
+
         try:
-            drafter = build_drafter(self._settings, engine.context)
-        except HomespecError as error:
-            reason = str(error)
-            engine.scheduler.post(lambda: engine.roster.failed("draft", reason))
+            open_drafter = load_drafter(self._settings, engine.context, wanted)
         except Exception as error:
-            logger.exception("loading the draft model failed")
-            reason = f"could not be loaded: {error}"
-            engine.scheduler.post(lambda: engine.roster.failed("draft", reason))
+            if was_unwanted:
+                post(roster.given_up)
+                return
+            reason = _reason(error)
+            post(lambda: roster.failed(roster.file_drafter, reason))
         else:
-            engine.scheduler.post(lambda: engine.roster.loaded(drafter))
+            post(lambda: self._use_drafter(engine, open_drafter))
+
+    def _use_drafter(self, engine: Engine, open_drafter: OpenDrafter) -> None:
+        """On the scheduler's thread: a head shares the target's context with it."""
+        try:
+            drafter = open_drafter()
+        except Exception as error:
+            engine.roster.failed(engine.roster.file_drafter, _reason(error))
+        else:
+            engine.roster.loaded(drafter)
 
     def _beat(self) -> None:
         while True:
@@ -155,7 +182,7 @@ class EngineProcess:
 
 def main(arguments: list[str]) -> None:
     """Read the Start frame and serve. Exits when the other end of the socket closes."""
-    _die_with_parent()
+    die_with_parent()
     _offer_to_oom_killer()
     sock = socket.socket(fileno=int(arguments[0]))
     link = Link(sock)
@@ -172,13 +199,12 @@ def main(arguments: list[str]) -> None:
     os._exit(0)
 
 
-def _die_with_parent() -> None:
-    """Linux: SIGKILL when the daemon dies. Elsewhere the closed socket does it, in the main thread."""
-    if sys.platform == "linux":
-        parent = os.getppid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(0)
+def _reason(error: Exception) -> str:
+    """Why a draft file cannot be used, for people."""
+    if isinstance(error, HomespecError):
+        return str(error)
+    logger.error("loading the draft file failed", exc_info=error)
+    return f"could not be loaded: {error}"
 
 
 def _offer_to_oom_killer() -> None:

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 
 import msgspec
 
+from homespec.engine.costs import Costs
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.exactness import DISTRIBUTION, Exactness, Measurement, Verdict, unchecked
 from homespec.engine.llama.batch import Batch
@@ -25,7 +26,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull, RequestError
 from homespec.frames import Delta, Finished, Frame, Happened, Measured, Refused, Snapshot, TokenLogprob
-from homespec.status import EngineCounters, EngineSnapshot
+from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot
 
 logger = logging.getLogger("homespec.engine.scheduler")
 
@@ -51,7 +52,10 @@ class Scheduler:
         max_draft_tokens: int,
         send: Callable[[Frame], None],
         exactness: Exactness,
+        costs: Costs | None = None,
+        devices: Callable[[], tuple[DeviceMemory, ...]] = tuple,
     ) -> None:
+        """costs: of the controller that decides about D; without it D is `max_draft_tokens`."""
         self._context = context
         self._vocab = context.model.vocab
         self._roster = roster
@@ -59,11 +63,20 @@ class Scheduler:
         self._prefill_chunk = prefill_chunk
         self._max_draft_tokens = max_draft_tokens
         self._send = send
+        self._devices = devices
         self.exactness = exactness
         self._slots = Slots(
             context, context.params.n_seq_max - 1, on_clear=roster.close, only_in_order=exactness.required
         )
-        self._round = Round(context, roster, max_draft_tokens=max_draft_tokens, pad_single=exactness.pad_single)
+        self.costs = costs
+        self._controller = costs.controller if costs is not None else None
+        self._round = Round(
+            context,
+            roster,
+            max_draft_tokens=max_draft_tokens,
+            pad_single=exactness.pad_single,
+            controller=self._controller,
+        )
         self._batch = Batch(context.params.n_batch)
         self._inbox: SimpleQueue[Task] = SimpleQueue()
         self._waiting: deque[Sequence] = deque()
@@ -89,12 +102,15 @@ class Scheduler:
     def run(self) -> None:
         """Until `stop`: step while there is work, else wait for a message."""
         while not self._stopping:
-            self._take_messages(wait=not self.busy and self.exactness.measure is None)
+            measuring = self.exactness.measure is not None or (self.costs is not None and self.costs.is_pending)
+            self._take_messages(wait=not self.busy and not measuring)
             was_busy = self.busy
             if was_busy:
                 self.step()
             elif self.exactness.measure is not None:
                 self._measure(self.exactness.measure)
+            elif self.costs is not None and self.costs.is_pending:
+                self.costs.step()
             is_done = was_busy and not self.busy
             if is_done:
                 self._repair()
@@ -119,6 +135,15 @@ class Scheduler:
 
     def set_drafter(self, mode: str) -> None:
         self._roster.set_mode(mode)
+        self._report(force=True)
+
+    def withdraw(self, reason: str) -> None:
+        """Give the memory of drafters back; running answers go on, and their text does not depend on it."""
+        self._roster.withdraw(reason)
+        self._report(force=True)
+
+    def readmit(self) -> None:
+        self._roster.readmit()
         self._report(force=True)
 
     def step(self) -> None:
@@ -151,6 +176,8 @@ class Scheduler:
 
     def _restart_measurement(self) -> None:
         """A request frees cells and fills others: rows measured before and after it would not be comparable."""
+        if self.costs is not None and self.costs.interrupt():
+            self._slots.scatter()
         exactness = self.exactness
         probe_id = self._context.params.n_seq_max - 1
         if exactness.measure is not None and exactness.begin is not None and self._context.kv_length(probe_id):
@@ -184,6 +211,8 @@ class Scheduler:
                 sequence.num_cached_tokens = acquired.num_cached_tokens
                 self.counters.cached_tokens += acquired.num_cached_tokens
             self._roster.begin(acquired.slot.id, acquired.source_id, acquired.num_cached_tokens)
+            if acquired.emptied and acquired.source_id not in (None, acquired.slot.id):
+                self._roster.close(acquired.source_id)  # the drafters' caches are tidied where the target's is
             sequence.in_order = sequence.in_order and acquired.in_order
             self._running.append(sequence)
             if len(self._running) > 1:
@@ -220,6 +249,8 @@ class Scheduler:
             return
         sequence.num_computed_tokens = end
         self.counters.prompt_tokens += end - start
+        if self._context.taps is not None:
+            self._context.taps.publish(sequence.slot_id, start, 0, end - start)
         self._roster.prefill(sequence.request.speculation.mode, sequence.slot_id, sequence.token_ids[:end])
         if is_last:
             self._slots.share(sequence.slot_id, sequence.token_ids[:end])
@@ -280,6 +311,7 @@ class Scheduler:
             self._send(Refused(sequence.id, sequence.error))
             return
         assert sequence.finish_reason is not None
+        self._roster.remember(sequence.request.partition, sequence.token_ids[sequence.num_prompt_tokens :])
         self._send(
             Finished(
                 request_id=sequence.id,
@@ -313,6 +345,8 @@ class Scheduler:
         tokens = sequence.token_ids[: sequence.num_computed_tokens]
         self._slots.release(sequence.slot_id, tokens, in_order=sequence.in_order)
         self._running.remove(sequence)
+        if self._controller is not None:
+            self._controller.forget(sequence.id)
 
     def _report(self, *, force: bool) -> None:
         now = time.monotonic()
@@ -324,13 +358,14 @@ class Scheduler:
         self.counters.skipped_drafts = dict(self._round.skipped)
         context = self._context
         return EngineSnapshot(
-            speculation=speculation_status(self._roster, self._round.totals, self._max_draft_tokens),
+            speculation=speculation_status(self._roster, self._round.totals, self._max_draft_tokens, self.costs),
             counters=self.counters,
             requests=tuple(sequence.status() for sequence in [*self._running, *self._waiting]),
             target_memory=context.memory_with_model,
             drafter_memory=self._roster.memory,
             kv_used_tokens=min(self._kv_used_tokens(), context.n_ctx),
             kv_total_tokens=context.n_ctx,
+            devices=self._devices(),
         )
 
     def _kv_used_tokens(self) -> int:

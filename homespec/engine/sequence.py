@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 
+from homespec.engine.control.decision import Decision
 from homespec.engine.grammar import Grammar
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal, Sampler
@@ -30,7 +32,9 @@ class Sequence:
         n_ctx: int,
         sampler: Sampler,
         grammar: Grammar | None = None,
+        spelled_out: Mapping[int, bytes] | None = None,
     ) -> None:
+        """spelled_out: control tokens that are part of the answer's text, with their spelling."""
         self.request = request
         self.token_ids = list(prompt_ids)
         self.num_prompt_tokens = len(prompt_ids)
@@ -38,6 +42,7 @@ class Sequence:
         self.max_output_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
         self.sampler = sampler
         self.grammar = grammar
+        self._spelled_out = spelled_out or {}
         self.text = TextStream(request.stop)
         self.logprobs: list[TokenLogprob] = []
         """One per output token, when they are asked for."""
@@ -59,6 +64,8 @@ class Sequence:
         self.drafted_rounds: Counter[str] = Counter()
         self.last_draft_length = 0
         self.last_drafter: str | None = None
+        self.decision: Decision | None = None
+        """The controller's last one; None when it was not asked."""
         self.received_at = time.monotonic()
         self.started_at: float | None = None
         self.first_token_at: float | None = None
@@ -114,7 +121,7 @@ class Sequence:
             self.logprobs.append(logprob)
         if self.grammar is not None:
             self.grammar.advance(token_id)
-        if self.text.push(piece):
+        if self.text.push(self._spelled_out.get(token_id, piece)):
             self._drop_tokens_of_stop()
             return self.finish("stop")
         if self.grammar is not None and self.grammar.is_complete:
@@ -200,6 +207,7 @@ class Sequence:
             num_draft_tokens=self.last_draft_length,
             acceptance_rate=self.stats.acceptance_rate,
             acceptance_length=self.acceptance_length,
+            decision=self.decision.text if self.decision else None,
         )
 
 

@@ -59,6 +59,8 @@ class Acquired:
     """The slot that the prefix was shared from."""
     in_order: bool
     """As long as it runs alone, every token of the sequence lies above the one before it."""
+    emptied: bool = False
+    """Everything else that was kept has been dropped for it."""
 
 
 class Slots:
@@ -88,7 +90,8 @@ class Slots:
         """
         source, num_cached = self._longest_prefix(prompt_ids, partition)
         slot = source if source is not None and not self._kv.can_share else self._free_slot(source)
-        if alone and self._would_scatter(slot, source):
+        emptied = alone and self._would_scatter(slot, source)
+        if emptied:
             self._compact(slot, source, num_cached)
         elif source is slot:
             self._kv.trim(slot.id, num_cached)
@@ -102,7 +105,7 @@ class Slots:
         slot.in_order = alone and (source is None or source.in_order)
         slot.token_ids = prompt_ids[:num_cached]
         self._touch(slot)
-        return Acquired(slot, num_cached, None if source is None else source.id, slot.in_order)
+        return Acquired(slot, num_cached, None if source is None else source.id, slot.in_order, emptied)
 
     def compact(self, slot_id: int, num_tokens: int) -> bool:
         """Give up everything but one running sequence, without losing its order; False when there is nothing else."""
@@ -180,6 +183,8 @@ class Slots:
             self._kv.clear(other.id)
             if other is not slot:
                 other.token_ids = []
+                if other is not source:
+                    self._on_clear(other.id)
         if saved is not None:
             self._kv.restore(slot.id, saved)
         self._has_holes = False

@@ -8,22 +8,22 @@ from functools import partial
 
 import psutil
 
+from homespec.engine.control.cost import MAX_DRAFT_TOKENS
 from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
-from homespec.engine.round import MAX_DRAFT_TOKENS
+from homespec.engine.llama.taps import TapPlan
 from homespec.engine.verdicts import Verdicts
 from homespec.errors import ModelUnsupported
-from homespec.frames import EngineSettings
+from homespec.frames import DEFAULT_MAX_CTX, EngineSettings
+from homespec.status import EXACTNESS_PENDING
 
 MAX_SNAPSHOTS = 4
 """States that a recurrent memory may keep to take draft tokens back, beside the one it needs: each costs as much."""
-DEFAULT_MAX_CTX = 8192
-"""Context when none is asked for, unless the model was trained for less."""
 
 
-def target_params(settings: EngineSettings, model: Model) -> ContextParams:
+def target_params(settings: EngineSettings, model: Model, taps: TapPlan | None = None) -> ContextParams:
     on_cpu = not library().offload_devices() or settings.n_gpu_layers == 0
     outputs = settings.slots * (1 + MAX_DRAFT_TOKENS)
     # A recurrent state cannot be cut to a prefix, and each kept one would cost memory of its own.
@@ -40,15 +40,16 @@ def target_params(settings: EngineSettings, model: Model) -> ContextParams:
         kv_type=kv_type if settings.kv_type == "auto" else settings.kv_type,
         flash_attention="on" if settings.flash_attention == "auto" and on_cpu else settings.flash_attention,
         n_rs_seq=0 if settings.drafter_mode == "off" else min(settings.max_draft_tokens, MAX_SNAPSHOTS),
+        taps=taps,
     )
 
 
-def open_target(settings: EngineSettings, model: Model) -> tuple[Context, Exactness]:
-    """The target's context, and what is known of its exactness.
+def open_target(settings: EngineSettings, model: Model, taps: TapPlan | None = None) -> tuple[Context, Exactness]:
+    """The target's context, and what is known of its exactness. taps: what a head reads of it.
 
     Raises ModelUnsupported when `strict` was asked for and no allowed setting gives it.
     """
-    wanted = target_params(settings, model)
+    wanted = target_params(settings, model, taps)
     if settings.exactness == "fast":
         return Context(model, wanted), Exactness(unchecked("exactness is set to 'fast'"))
     if settings.exactness == "strict":
@@ -58,7 +59,7 @@ def open_target(settings: EngineSettings, model: Model) -> tuple[Context, Exactn
     if known is not None:
         return context, Exactness(known)
     begin = partial(measure_and_keep, context, pad_single=False)
-    return context, Exactness(unchecked("being measured"), begin=begin, measure=begin())
+    return context, Exactness(unchecked(EXACTNESS_PENDING), begin=begin, measure=begin())
 
 
 def _open_strict(settings: EngineSettings, model: Model, wanted: ContextParams) -> tuple[Context, Exactness]:

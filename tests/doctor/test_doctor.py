@@ -17,6 +17,8 @@ def test_without_a_daemon_it_tells_the_facts_of_the_installation(tmp_path: Path)
     assert done.code == ExitCode.OK
     assert "llama-cpp-python   0.3.36" in done.stdout
     assert "all that homespec binds are there" in done.stdout
+    for kind in ("draft", "eagle3", "mtp", "dflash", "dspark"):
+        assert f"can run {kind:10} yes" in done.stdout
     assert "not reached at http://127.0.0.1:9" in done.stdout
 
 

@@ -10,10 +10,21 @@ import msgspec
 import pytest
 
 from homespec.engine.build import build_drafter
+from homespec.engine.drafters.model import ModelDrafter
+from homespec.engine.llama.batch import Batch
 from homespec.errors import DrafterError, ModelUnsupported, RequestError
 from homespec.frames import Loading
 from tests.kits.engines import SCRIPTED, Driver, ask, chat, running
-from tests.kits.gguf_kit import CONTROL, Vocabulary, lfs_pointer, random_llama, truncated
+from tests.kits.gguf_kit import (
+    CONTROL,
+    Vocabulary,
+    follow,
+    lfs_pointer,
+    markov_table,
+    random_llama,
+    table_llama,
+    truncated,
+)
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
@@ -157,7 +168,7 @@ def test_a_prompt_begins_with_the_first_token_once(
     vocabulary = replace(models.byte_vocabulary, template=template, adds_bos=adds_bos)
     name = f"bos-{adds_bos}-{abs(hash(template))}"
     with running(models.write(name, random_llama(vocabulary, 1))) as driver:
-        assert driver.engine.prompts.read(ask(chat("a"))) == expected
+        assert driver.engine.prompts.read(ask(chat("a"))).token_ids == expected
 
 
 def test_a_role_that_the_template_refuses_reaches_the_client_with_its_reason(models: Models) -> None:
@@ -168,7 +179,7 @@ def test_a_role_that_the_template_refuses_reaches_the_client_with_its_reason(mod
     with running(models.write("no-system", random_llama(vocabulary, 1))) as driver:
         with pytest.raises(RequestError, match="no system turn, please"):
             driver.submit(ask([{"role": "system", "content": "be nice"}]))
-        assert driver.engine.prompts.read(ask(chat("b"))) == [ord("a")]
+        assert driver.engine.prompts.read(ask(chat("b"))).token_ids == [ord("a")]
 
 
 def test_an_echoed_prompt_is_part_of_the_text_and_not_of_the_tokens(models: Models) -> None:
@@ -176,3 +187,28 @@ def test_an_echoed_prompt_is_part_of_the_text_and_not_of_the_tokens(models: Mode
         [answer] = driver.run(ask("abc", max_tokens=3, echo=True, stop=("b",)))
     assert answer.text == "abcdef"
     assert answer.finished.num_output_tokens == 3
+
+
+def test_a_drafter_never_sees_more_than_it_was_trained_for(models: Models) -> None:
+    """llama.cpp allocates 256 cells for it all the same; of a longer text it sees a window."""
+    table = markov_table(models.chain, seed=9)
+    short = models.write("very-short-drafter", table_llama(table, n_ctx_train=100))
+    prompt = follow(models.chain, 0, 200)
+    with running(models.markov, draft=short, n_ctx=512) as driver:
+        drafter = driver.roster.choose("draft").drafter
+        assert isinstance(drafter, ModelDrafter)
+        longest = 0
+        decode = drafter._context.decode
+
+        def watched(batch: Batch) -> None:
+            nonlocal longest
+            decode(batch)
+            longest = max(longest, *(drafter._context.kv_length(slot.id) for slot in driver.scheduler._slots.slots))
+
+        drafter._context.decode = watched  # type: ignore[method-assign]
+        [late] = driver.run(ask(prompt, mode="draft", max_tokens=20))
+        [across] = driver.run(ask(prompt[:90], mode="draft", max_tokens=40))
+    assert late.speculation.accepted > 10
+    assert 60 < longest <= 100
+    assert late.token_ids == follow(models.chain, prompt[-1], 20)
+    assert across.token_ids == follow(models.chain, prompt[89], 40)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from homespec.engine import round as round_module
 from homespec.engine.llama.context import Context
 from homespec.engine.round import Round
-from homespec.engine.sampling.chain import Logits
+from homespec.engine.sampling.chain import Candidates, Logits
 from homespec.engine.sampling.coupled import CoupledSampler
 from homespec.engine.sequence import Sequence as EngineSequence
 from homespec.errors import HomespecError
@@ -177,9 +177,9 @@ class CountingSampler(CoupledSampler):
         super().__init__(sampling)
         self._num_draws = 0
 
-    def choose(self, logits: Logits, token_ids: Sequence[int], *rest: Any) -> int:
+    def _draw(self, candidates: Candidates, position: int) -> int:
         self._num_draws += 1
-        return super().choose(logits, [0] * self._num_draws, *rest)
+        return super()._draw(candidates, self._num_draws)
 
 
 def test_a_generator_that_drafts_move_on_is_noticed(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from homespec.frames import (
     LoadFailed,
     Loading,
     Measured,
+    Readmit,
     Ready,
     Refused,
     SetDrafter,
@@ -36,10 +37,12 @@ from homespec.frames import (
     Text,
     Tokenize,
     Tokens,
+    Withdraw,
     body_length,
     decode_from_engine,
     encode,
 )
+from homespec.status import DraftState
 from tests.kits.engines import ask
 from tests.kits.gguf_kit import follow, truncated
 from tests.kits.models import Models
@@ -241,3 +244,36 @@ def test_it_ends_when_the_other_end_of_its_socket_is_gone(models: Models, when: 
             engine.wait_for(Delta, request_id=request.request_id)
         engine.close()
         assert engine.exit_code() == ExitCode.OK
+
+
+def draft_states(engine: Engine) -> list[DraftState]:
+    """Of the draft model, as told so far."""
+    snapshots = [frame.snapshot for frame in engine.seen if isinstance(frame, Snapshot)]
+    drafters = [drafter for snapshot in snapshots for drafter in snapshot.speculation.drafters]
+    return [drafter.state for drafter in drafters if drafter.name == "draft"]
+
+
+def test_a_drafter_is_withdrawn_and_readmitted_whatever_it_is_doing(models: Models) -> None:
+    """The first frame comes while it loads; the last state is the one that was asked for last."""
+    with started(models.markov, draft_path=str(models.markov_drafter)) as engine:
+        engine.wait_for(Ready)
+        for turn in range(4):
+            engine.send(Withdraw(f"withdrawn {turn}"))
+            engine.wait_for(Happened, text=f"draft off: withdrawn {turn}")
+            engine.wait_for(Snapshot)
+            assert draft_states(engine)[-1] is DraftState.OFF
+            engine.send(Readmit())
+            engine.send(Withdraw("withdrawn again"))
+            engine.send(Readmit())
+            while draft_states(engine)[-1] is not DraftState.READY:
+                engine.wait_for(Snapshot)
+        assert not any(isinstance(frame, Happened) and "cannot be loaded" in frame.text for frame in engine.seen)
+
+
+def test_an_engine_started_under_pressure_waits_for_readmission(models: Models) -> None:
+    with started(models.markov, draft_path=str(models.markov_drafter), withdrawn="withdrawn: low") as engine:
+        engine.wait_for(Ready)
+        assert draft_states(engine) == [DraftState.OFF]
+        engine.send(Readmit())
+        while draft_states(engine)[-1] is not DraftState.READY:
+            engine.wait_for(Snapshot)

@@ -455,7 +455,9 @@ def test_text_of_other_requests_is_never_in_a_frame(driver: Driver) -> None:
 def test_the_same_chat_tokenises_the_same_for_every_drafter(models: Models) -> None:
     text = "literal <|im_start|>system markers<|im_end|> and unusual ids"
     with running(models.demo, draft=models.random_drafter, n_ctx=1024) as engine:
-        prompts = [engine.engine.prompts.read(ask(chat(text), mode=mode)) for mode in ("off", "draft", "ngram")]
+        prompts = [
+            engine.engine.prompts.read(ask(chat(text), mode=mode)).token_ids for mode in ("off", "draft", "ngram")
+        ]
         assert prompts[0] == prompts[1] == prompts[2]
-        # The template's own markers and those in the text are single control tokens.
-        assert prompts[0].count(1) == 4
+        # The template's own markers are control tokens, those in the text are text.
+        assert prompts[0].count(1) == 3

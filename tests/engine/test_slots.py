@@ -176,6 +176,25 @@ def test_a_prefix_that_a_sliding_window_has_forgotten_is_not_reused() -> None:
     assert slots.acquire([1, 2, 9], "").num_cached_tokens == 0
 
 
+def test_when_the_cache_is_emptied_for_a_lone_request_whoever_follows_it_is_told() -> None:
+    cleared: list[int] = []
+    kv = FakeKv(4)
+    slots = Slots(kv, 4, on_clear=cleared.append)
+    for prompt in ([1, 2, 3], [4, 5], [6, 7]):
+        acquired = slots.acquire(prompt, "")
+        kv.held[acquired.slot.id] = prompt
+        slots.release(acquired.slot.id, prompt)
+    assert not slots.acquire([8], "", alone=True).emptied
+    slots.release(3, [])
+    slots.scatter()
+    cleared.clear()
+    acquired = slots.acquire([1, 2, 3, 9], "", alone=True)
+    assert acquired.emptied
+    assert (acquired.slot.id, acquired.source_id) == (3, 0)
+    # The source is still needed: the drafters take their prefix from it first.
+    assert cleared == [1, 2]
+
+
 @given(prompts, prompts)
 def test_common_prefix_of_short_lists(left: list[int], right: list[int]) -> None:
     expected = next(

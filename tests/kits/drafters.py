@@ -45,6 +45,8 @@ class RecordingDrafter:
         self.name = inner.name
         self.memory = inner.memory
         self.drafts: list[list[int]] = []
+        self.confidences: list[float | None] = []
+        """Of all drafted tokens: what a drafter with logits says here shows every bit of them."""
         self.limits: list[int] = []
         """The most tokens that each draft was allowed."""
 
@@ -58,6 +60,7 @@ class RecordingDrafter:
         drafts = self._inner.propose(requests)
         self.limits += [request.max_tokens for request in requests]
         self.drafts += [list(draft.token_ids) for draft in drafts]
+        self.confidences += [proposal.confidence for draft in drafts for proposal in draft.proposals]
         return drafts
 
     def close(self, slot_id: int) -> None:

@@ -31,6 +31,14 @@ SCRIPTED = "scripted"
 """Path of a draft model that a test puts into the roster itself."""
 
 _MAX_STEPS = 20_000
+_DEFAULTS = {
+    "n_ctx": 512,
+    "threads": 2,
+    "exactness": "fast",
+    "kv_type": "bf16",
+    "controller": False,
+    "max_draft_tokens": 4,
+}
 _ids = itertools.count(1)
 
 
@@ -160,7 +168,7 @@ def running(model: Path, *, draft: Path | str | None = None, **settings: Any) ->
             model_path=str(model),
             model_id="test",
             draft_path=None if draft is None else str(draft),
-            **{"n_ctx": 512, "threads": 2, "exactness": "fast", "kv_type": "bf16", **settings},
+            **{**_DEFAULTS, **settings},
         )
     )
     try:

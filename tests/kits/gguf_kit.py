@@ -139,10 +139,8 @@ class TinyModel:
     architecture: str = "llama"
     quantized: bool = True
     """Matrices in Q8_0, which multiplies the same whatever the number of rows; else in F16, where rows matter."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """More keys, as strings."""
-    sizes: Mapping[str, int | Sequence[int]] = field(default_factory=dict)
-    """More keys of the architecture, without its name in front."""
+    metadata: Mapping[str, str | bool | int | Sequence[int]] = field(default_factory=dict)
+    """More keys, in full."""
     in_f32: Sequence[str] = ()
     """Ends of the names of matrices that must not be quantised."""
 
@@ -150,11 +148,10 @@ class TinyModel:
         writer = gguf.GGUFWriter(path, self.architecture)
         self._write_sizes(writer)
         self.vocabulary.write(writer)
-        for key, text in self.metadata.items():
-            writer.add_string(key, text)
-        for key, size in self.sizes.items():
-            add = writer.add_uint32 if isinstance(size, int) else writer.add_array
-            add(f"{self.architecture}.{key}", size)
+        for key, value in self.metadata.items():
+            _add(writer, key, value)
+        for key, value in self.metadata.items():
+            _add(writer, key, value)
         for name, tensor in self.tensors.items():
             self._write_tensor(writer, name, tensor)
         writer.write_header_to_file()
@@ -176,13 +173,26 @@ class TinyModel:
         writer.add_rope_freq_base(10000.0)
 
     def _write_tensor(self, writer: Any, name: str, tensor: Floats) -> None:
-        if tensor.ndim == 1 or name.endswith(tuple(self.in_f32)):
+        if tensor.dtype == np.int64:
+            writer.add_tensor(name, tensor, raw_dtype=gguf.GGMLQuantizationType.I64)
+        elif tensor.ndim == 1 or "conv1d" in name or name.endswith(tuple(self.in_f32)):  # convolutions are always F32
             writer.add_tensor(name, tensor)
         elif self.quantized:
             kind = gguf.GGMLQuantizationType.Q8_0
             writer.add_tensor(name, gguf.quants.quantize(tensor, kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, tensor.astype(np.float16))
+
+
+def _add(writer: Any, key: str, value: str | bool | int | Sequence[int]) -> None:
+    if isinstance(value, str):
+        writer.add_string(key, value)
+    elif isinstance(value, bool):
+        writer.add_bool(key, value)
+    elif isinstance(value, int):
+        writer.add_uint32(key, value)
+    else:
+        writer.add_array(key, list(value))
 
 
 def random_llama(vocabulary: Vocabulary, seed: int, shape: Shape | None = None) -> TinyModel:

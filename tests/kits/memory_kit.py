@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ Matrix = Callable[[int, int], Floats]
 SHAPE = Shape(n_layer=4)
 WINDOW = 24
 """Tokens that the sliding layers look back on."""
-_SSM_F32 = ("ssm_conv1d.weight", "ssm_a")
+_SSM_F32 = ("ssm_a",)
 
 
 def sliding(vocabulary: Vocabulary, seed: int) -> TinyModel:
@@ -31,8 +31,8 @@ def sliding(vocabulary: Vocabulary, seed: int) -> TinyModel:
             post_attention_norm=_ones(SHAPE.n_embd),
             post_ffw_norm=_ones(SHAPE.n_embd),
         )
-    sizes = {"attention.sliding_window": WINDOW}
-    return TinyModel(vocabulary, SHAPE, tensors, architecture="olmo2", sizes=sizes)
+    sizes = {"olmo2.attention.sliding_window": WINDOW}
+    return TinyModel(vocabulary, SHAPE, tensors, architecture="olmo2", metadata=sizes)
 
 
 def recurrent(vocabulary: Vocabulary, seed: int) -> TinyModel:
@@ -57,12 +57,12 @@ def recurrent(vocabulary: Vocabulary, seed: int) -> TinyModel:
             f"blk.{layer}.ssm_d": _ones(inner),
         }
     sizes = {
-        "ssm.conv_kernel": 4,
-        "ssm.inner_size": inner,
-        "ssm.state_size": state,
-        "ssm.time_step_rank": rank,
+        "mamba.ssm.conv_kernel": 4,
+        "mamba.ssm.inner_size": inner,
+        "mamba.ssm.state_size": state,
+        "mamba.ssm.time_step_rank": rank,
     }
-    return TinyModel(vocabulary, SHAPE, tensors, architecture="mamba", sizes=sizes, in_f32=_SSM_F32)
+    return TinyModel(vocabulary, SHAPE, tensors, architecture="mamba", metadata=sizes, in_f32=_SSM_F32)
 
 
 def hybrid(vocabulary: Vocabulary, seed: int) -> TinyModel:
@@ -74,18 +74,18 @@ def hybrid(vocabulary: Vocabulary, seed: int) -> TinyModel:
         tensors |= _named(layer, **mixer, **_feed_forward(matrix), post_attention_norm=_ones(SHAPE.n_embd))
         if layer % 2 == 0:
             tensors |= {f"blk.{layer}.ssm_dt.bias": np.zeros(_HEADS, np.float32), f"blk.{layer}.ssm_a": -_ones(_HEADS)}
-    sizes: dict[str, int | list[int]] = {
-        "attention.key_length": SHAPE.head_dim,
-        "attention.value_length": SHAPE.head_dim,
-        "full_attention_interval": 2,
-        "rope.dimension_sections": [3, 3, 2, 0],
-        "ssm.conv_kernel": 4,
-        "ssm.inner_size": _HEADS * _STATE,
-        "ssm.state_size": _STATE,
-        "ssm.time_step_rank": _HEADS,
-        "ssm.group_count": _GROUPS,
+    sizes: dict[str, str | bool | int | Sequence[int]] = {
+        "qwen35.attention.key_length": SHAPE.head_dim,
+        "qwen35.attention.value_length": SHAPE.head_dim,
+        "qwen35.full_attention_interval": 2,
+        "qwen35.rope.dimension_sections": [3, 3, 2, 0],
+        "qwen35.ssm.conv_kernel": 4,
+        "qwen35.ssm.inner_size": _HEADS * _STATE,
+        "qwen35.ssm.state_size": _STATE,
+        "qwen35.ssm.time_step_rank": _HEADS,
+        "qwen35.ssm.group_count": _GROUPS,
     }
-    return TinyModel(vocabulary, SHAPE, tensors, architecture="qwen35", sizes=sizes, in_f32=_SSM_F32)
+    return TinyModel(vocabulary, SHAPE, tensors, architecture="qwen35", metadata=sizes, in_f32=_SSM_F32)
 
 
 _STATE, _GROUPS, _HEADS = 16, 2, 4

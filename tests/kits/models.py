@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.kits import memory_kit
 from tests.kits.gguf_kit import (
+    EOS,
     NextToken,
     Shape,
     TinyModel,
@@ -25,6 +27,17 @@ from tests.kits.gguf_kit import (
 
 LETTERS = tuple(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 """What `letters` says, for ever."""
+
+CHAT_MARKERS = {264: "<think>", 265: "</think>", 266: "<tool_call>", 267: "</tool_call>"}
+"""Control tokens of `thinker`."""
+TOOL_TEMPLATE = (
+    "{% if tools %}<|x0|>tools:{% for tool in tools %}{{ tool | tojson }}{% endfor %}<|x1|>{% endif %}"
+    "{% for message in messages %}<|x0|>{{ message.role }}:{{ message.content }}"
+    "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}"
+    "<|x1|>{% endfor %}"
+    "{% if add_generation_prompt %}<|x0|>assistant:{% endif %}"
+    "{% if add_generation_prompt and enable_thinking is false %}<think></think>{% endif %}"
+)
 
 _DEMO_SHAPE = Shape(n_embd=32, n_layer=1, n_head=2, n_head_kv=1, n_ff=64, n_ctx_train=8192)
 
@@ -119,6 +132,16 @@ class Models:
     def letters(self) -> Path:
         """Says the letters and digits in turn."""
         return self.saying("letters", LETTERS)
+
+    @cached_property
+    def thinker(self) -> Path:
+        """Says "<think>ab</think>cd", begins a tool call, and ends where that is none. Its template knows tools."""
+        vocabulary = self.byte_vocabulary
+        for token_id, text in CHAT_MARKERS.items():
+            vocabulary = vocabulary.with_text(token_id, text)
+        think, end_of_think, call, _ = CHAT_MARKERS
+        table = markov_table(cycle((think, *b"ab", end_of_think, *b"cd", call, EOS)))
+        return self.write("thinker", table_llama(table, replace(vocabulary, template=TOOL_TEMPLATE), n_ctx_train=4096))
 
     def saying(self, name: str, token_ids: tuple[int, ...]) -> Path:
         """A model that says the given tokens in turn, for ever."""

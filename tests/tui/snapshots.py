@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from homespec.stats import DraftStats
 from homespec.status import (
+    Cause,
     DrafterStatus,
     DraftState,
     EngineCounters,
@@ -14,13 +15,17 @@ from homespec.status import (
     MemoryStatus,
     ModelMemory,
     ModelStatus,
+    MonitorStatus,
     Phase,
+    PoolStatus,
     QueueStatus,
     RequestPhase,
     RequestStatus,
     SpeculationStatus,
     Status,
     ThroughputStatus,
+    Transition,
+    Watch,
 )
 from homespec.units import GIB, MIB
 
@@ -66,6 +71,30 @@ SPECULATION = SpeculationStatus(
     max_draft_tokens=15,
     drafters=DRAFTERS,
     totals={"suffix": SUFFIX_STATS},
+)
+
+
+HOST = PoolStatus(
+    name="host",
+    description="main memory",
+    total_bytes=8 * GIB,
+    free_bytes=5 * GIB,
+    source="MemAvailable",
+    target=ModelMemory(98 * MIB, 180 * MIB, 26 * MIB),
+    drafter=ModelMemory(),
+    reserve_bytes=410 * MIB,
+    low_bytes=205 * MIB,
+    high_bytes=411 * MIB,
+)
+
+MONITOR = MonitorStatus(
+    watch=Watch.ADMITTED,
+    reason="host has 5.00 GiB free, low mark 205.0 MiB",
+    stall_share=0.0,
+    major_faults_per_s=0.0,
+    resident_share=1.0,
+    counts=dict.fromkeys(Cause, 0),
+    transitions=(),
 )
 
 
@@ -149,6 +178,8 @@ def speculating() -> Status:
             engine_rss_bytes=345 * MIB,
             host_total_bytes=8 * GIB,
             host_available_bytes=5 * GIB,
+            pools=(HOST,),
+            monitor=MONITOR,
         ),
         events=(
             Event(NOW_UNIX - 90_000, "daemon", "started"),
@@ -180,7 +211,11 @@ def squeezed() -> Status:
     reason = "dropped: 96.0 MiB free, low-water mark is 256.0 MiB"
     drafters = (DrafterStatus("draft", DraftState.OFF, reason), *DRAFTERS[1:])
     off = replace(SPECULATION, drafter=None, state=DraftState.OFF, reason=reason, drafters=drafters)
-    return replace(speculating(), speculation=off)
+    dropped = Transition(NOW_UNIX - 5, Watch.WITHDRAWN, Cause.LOW_MEMORY, reason)
+    monitor = replace(MONITOR, watch=Watch.WITHDRAWN, reason=reason, transitions=(dropped,))
+    status = speculating()
+    assert status.memory is not None
+    return replace(status, speculation=off, memory=replace(status.memory, monitor=monitor))
 
 
 def loading(progress: float = 0.45) -> Status:

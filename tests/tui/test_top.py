@@ -15,10 +15,11 @@ from homespec.status import Status
 from homespec.tui.app import TopApp
 from homespec.tui.screens.drafter_choice import DrafterChoice
 from homespec.tui.screens.help import HelpScreen
+from homespec.units import GIB
 from tests.client.daemon_double import DaemonDouble, Reply, encoded, sse
 
 from .screen import screen_text, shown, top, until, until_shown
-from .snapshots import loading, plain, request, speculating, squeezed, waiting
+from .snapshots import HOST, loading, plain, request, speculating, squeezed, waiting
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 EVERYWHERE = [
@@ -89,6 +90,7 @@ async def test_wide_and_tall_screens_show_more(daemon: DaemonDouble) -> None:
         rows = "\n".join(screen_text(app))
         assert "llama 135M Q4_1 · n_ctx 8192 · 4 slots · KV f16 · flash attention · 2 threads · CPU" in rows
         assert "target weights" in rows
+        assert "host: others 2.70 GiB, low 205, high 411 MiB" in rows
         assert "prompt reused prefill" in rows
         for drafter in speculating().speculation.drafters:  # type: ignore[union-attr]
             assert drafter.reason in rows
@@ -160,10 +162,38 @@ async def test_a_dropped_drafter_gives_its_reason(daemon: DaemonDouble) -> None:
         assert any(row.startswith(" draft    ○ off") and "dropped: 96.0 MiB" in row for row in rows)
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_withdrawal_is_told_beside_the_memory(daemon: DaemonDouble, size: tuple[int, int]) -> None:
+    async with watching(daemon, squeezed(), size) as (app, _):
+        assert app.query_one("#memory").border_title == "memory · engine RSS 345.0 MiB · drafter withdrawn"
+        rows = shown(app, "#memory").splitlines()
+        assert any("dropped: 96.0 MiB free" in row for row in rows) == (size != (80, 24))
+        assert any("5.0 of 8.0 GiB free" in row for row in rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_pool_has_a_bar(daemon: DaemonDouble, size: tuple[int, int]) -> None:
+    status = speculating()
+    assert status.memory is not None
+    card = replace(HOST, name="CUDA0", total_bytes=24 * GIB, free_bytes=7 * GIB)
+    asleep = replace(
+        HOST, name="CUDA1", total_bytes=None, free_bytes=None, source="sleeps", reserve_bytes=None, low_bytes=None
+    )
+    three = replace(status.memory, pools=(HOST, card, asleep))
+    async with watching(daemon, replace(status, memory=three), size) as (app, _):
+        rows = {row.split()[0]: row for row in shown(app, "#memory").splitlines()}
+        assert rows["host"].endswith(" 5.0 of 8.0 GiB free")
+        assert rows["CUDA0"].endswith(" 7.0 of 24.0 GiB free")
+        assert rows["CUDA1"].endswith(" sleeps")
+        assert "target" in rows
+        assert "╌" in rows["host"]
+        assert "╌" not in rows["CUDA1"]
+
+
 async def test_unknown_memory_is_not_zero(daemon: DaemonDouble) -> None:
     status = speculating()
     assert status.memory is not None
-    unknown = replace(status.memory, engine_rss_bytes=None, host_total_bytes=None, host_available_bytes=None)
+    unknown = replace(status.memory, engine_rss_bytes=None, host_total_bytes=None, host_available_bytes=None, pools=())
     async with watching(daemon, replace(status, memory=unknown)) as (app, _):
         assert app.query_one("#memory").border_title == "memory · engine RSS n/a"
         assert shown(app, "#memory").splitlines()[-1].endswith("–")

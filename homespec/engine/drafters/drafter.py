@@ -11,6 +11,8 @@ from homespec.engine.sampling.sampler import Proposal
 from homespec.status import ModelMemory
 
 Propose = Callable[[Logits, Sequence[int]], Proposal]
+ShouldContinue = Callable[[int, float | None], bool]
+"""After a draft token at this position (from 0) with this confidence: whether the next one is worth making."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,13 @@ class DraftRequest:
     propose: Propose
     """The request's own sampler: a drafter with logits picks its tokens with it, so that equal logits give equal
     tokens."""
+    partition: str = ""
+    """What requests of other partitions have said must not show in this one's drafts."""
+    min_confidence: float = 0.0
+    """A drafter that knows how sure it is proposes nothing when it is less sure of its first token: another one is
+    asked then."""
+    should_continue: ShouldContinue | None = None
+    """Asked after each token by a drafter whose next one takes time; None: up to `max_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)

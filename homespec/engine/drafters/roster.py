@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
+from homespec.engine.drafters.kind import DRAFT
 from homespec.engine.drafters.ngram import NgramDrafter
+from homespec.engine.drafters.past import PastOutputs
+from homespec.engine.drafters.suffix import SuffixDrafter
 from homespec.errors import HomespecError
 from homespec.status import DrafterStatus, DraftState, ModelMemory
 from homespec.units import format_bytes, format_duration
@@ -19,48 +22,90 @@ logger = logging.getLogger("homespec.engine.drafters")
 T = TypeVar("T")
 
 AUTO, OFF = "auto", "off"
-NAMES = ("draft", "ngram")
-"""Every drafter, best first: what `auto` tries in order."""
+SURE = 0.8
+"""Under `auto`, a free drafter goes before a model when it is at least this sure."""
 
-
+_FREE_TEXTS = {"suffix": "free: looks up this text and past answers", "ngram": "free: looks up earlier text"}
+FREE = frozenset({*_FREE_TEXTS, "grammar"})
+"""Drafters that take next to no time: their drafts are made before it is decided whether to use them."""
 _GRAMMAR = DrafterStatus("grammar", DraftState.READY, "free: proposes what a constraint forces")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The drafter for a request, or why there is none."""
+class Candidate:
+    """A drafter that a sequence may get its draft from."""
 
-    drafter: Drafter | None
-    reason: str
+    drafter: Drafter
+    min_confidence: float = 0.0
+    """See DraftRequest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The drafters for a request, or why there is none."""
+
+    candidates: tuple[Candidate, ...]
+    """In the order in which they are asked until one proposes something, where nothing better decides."""
+    reason: str = ""
+    drafters: tuple[Drafter, ...] = ()
+    """All that may be used, the preferred one first."""
+
+    @property
+    def drafter(self) -> Drafter | None:
+        """The last resort: the one that is asked on no condition."""
+        return self.candidates[-1].drafter if self.candidates else None
 
 
 class Roster:
-    """Owned by the scheduler thread. Loading happens elsewhere: `load` starts it, `loaded` or `failed` end it."""
+    """Owned by the scheduler thread. Loading happens elsewhere: `load` starts it, `loaded` or `failed` end it.
+
+    The draft model is in memory or on its way only while it is wanted: the switch lets it, and it is not withdrawn.
+    """
 
     def __init__(
         self,
         mode: str,
         *,
         draft_path: str | None,
+        draft_kind: str = DRAFT,
         load: Callable[[], None],
         announce: Callable[[str], None],
         quarantined: dict[str, str] | None = None,
+        past: PastOutputs | None = None,
+        withdrawn: str = "",
+        refused: dict[str, str] | None = None,
     ) -> None:
+        """draft_kind: what the draft file holds, which is the name of the drafter that comes of it."""
         self.mode = mode
+        self.file_drafter = draft_kind
+        self.names = ("suffix", draft_kind, "ngram")
+        """Every drafter, in the order in which `auto` asks them."""
+        self._withdrawn = withdrawn
+        self._is_loading = False
+        self._is_broken = False
+        """Broken: it failed to load or broke at work, and stays off until the switch is set again."""
         self._load = load
         self._announce = announce
         self._quarantined = dict(quarantined or {})
-        self._drafters: dict[str, Drafter] = {"ngram": NgramDrafter()}
+        self._past = past
+        self._refused = dict(refused or {})
+        """Do not fit: asking for them does not change that."""
+        self._drafters: dict[str, Drafter] = {}
         self._load_started = 0.0
         no_path = "no draft model configured; pass --draft PATH"
         self._states = {
-            "draft": DrafterStatus("draft", DraftState.OFF, no_path if draft_path is None else "", draft_path),
-            "ngram": DrafterStatus("ngram", DraftState.READY, "free: looks up earlier text"),
+            draft_kind: DrafterStatus(draft_kind, DraftState.OFF, no_path if draft_path is None else "", draft_path),
+            **{name: DrafterStatus(name, DraftState.READY, text) for name, text in _FREE_TEXTS.items()},
         }
-        for name, reason in self._quarantined.items():
-            self._set(name, DraftState.OFF, reason)
-        self._drafters = {name: drafter for name, drafter in self._drafters.items() if name not in self._quarantined}
-        self.set_mode(mode)
+        # The daemon does not look into the file: it knows the drafter by its place only.
+        for barred in (self._quarantined, self._refused):
+            if DRAFT in barred:
+                barred[draft_kind] = barred.pop(DRAFT)
+            for name in barred.keys() & self._states.keys():
+                self._set(name, DraftState.OFF, barred[name])
+        for name in _FREE_TEXTS.keys() - self._quarantined.keys() - self._refused.keys():
+            self._drafters[name] = self._free(name)
+        self._settle()
 
     def set_mode(self, mode: str) -> None:
         """Apply the process-wide switch: load the draft model when it may be used, unload it when it may not.
@@ -69,57 +114,94 @@ class Roster:
         """
         self.mode = mode
         self._quarantined.pop(mode, None)
-        draft = self._states["draft"]
-        if draft.path is None or "draft" in self._quarantined:
-            return
-        if mode in (AUTO, "draft"):
-            if draft.state is DraftState.OFF:
-                self._set("draft", DraftState.LOADING, f"loading {draft.path}")
-                self._load_started = time.monotonic()
-                self._load()
-        elif draft.state is DraftState.READY:
-            self._unload(f"unloaded: drafting is switched to {mode!r}")
-        elif draft.state is DraftState.OFF and not draft.reason:
-            self._set("draft", DraftState.OFF, f"not loaded: drafting is switched to {mode!r}")
+        if mode in _FREE_TEXTS and mode not in self._drafters and mode not in self._refused:
+            self._drafters[mode] = self._free(mode)
+            self._set(mode, DraftState.READY, _FREE_TEXTS[mode])
+        self._is_broken = False
+        self._settle()
+
+    def withdraw(self, reason: str) -> None:
+        """Memory is short: the draft model goes at once, a load is given up, and none begins until `readmit`."""
+        self._withdrawn = reason
+        self._settle()
+
+    def readmit(self) -> None:
+        """Memory is there again: the draft model may be loaded as far as the switch goes."""
+        self._withdrawn = ""
+        self._settle()
+
+    @property
+    def wants_draft(self) -> bool:
+        """Whether the draft model may be in memory. Any thread may ask: the loader does while it loads."""
+        if self._withdrawn or self._is_barred:
+            return False
+        return self.mode in (AUTO, self.file_drafter)
+
+    @property
+    def _is_barred(self) -> bool:
+        """The draft model is off for a reason of its own."""
+        return self._is_broken or self.file_drafter in self._quarantined or self.file_drafter in self._refused
 
     def loaded(self, drafter: Drafter) -> None:
-        """The draft model is in memory; it is used from the next round on, unless it was switched off meanwhile."""
-        if self.mode not in (AUTO, "draft"):
+        """The draft model is in memory; it is used from the next round on, unless it is not wanted any more."""
+        self._is_loading = self._is_broken = False
+        if not self.wants_draft:
             drafter.shutdown()
-            self._set("draft", DraftState.OFF, f"not loaded: drafting is switched to {self.mode!r}")
+            self._set(self.file_drafter, DraftState.OFF, self._unwanted())
             return
-        self._drafters["draft"] = drafter
+        self._drafters[self.file_drafter] = drafter
         took = format_duration(time.monotonic() - self._load_started)
         size = format_bytes(drafter.memory.total_bytes)
-        self._set("draft", DraftState.READY, f"loaded in {took}, {size}")
+        self._set(self.file_drafter, DraftState.READY, f"loaded in {took}, {size}")
+
+    def given_up(self) -> None:
+        """The loader has stopped, because the draft model was not wanted while it loaded."""
+        self._is_loading = False
+        self._settle()  # it may be wanted again by now
 
     def failed(self, name: str, reason: str) -> None:
         """The drafter cannot be used; the target goes on."""
         drafter = self._drafters.pop(name, None)
         if drafter is not None:
             drafter.shutdown()
+        if name == self.file_drafter:
+            self._is_loading, self._is_broken = False, True
         self._set(name, DraftState.OFF, reason)
 
     def choose(self, wanted: str) -> Choice:
-        """The drafter for a request that asked for `wanted`."""
+        """The drafters for a request that asked for `wanted`."""
         if self.mode == OFF:
-            return Choice(None, "drafting is switched off for the whole server")
+            return Choice((), "drafting is switched off for the whole server")
         if wanted == OFF:
-            return Choice(None, "switched off by the request")
+            return Choice((), "switched off by the request")
         name = wanted if wanted != AUTO else self.mode
         if name == AUTO:
-            ready = [self._drafters[name] for name in NAMES if name in self._drafters]
-            return Choice(ready[0], "") if ready else Choice(None, "no drafter is ready")
+            return self._chain()
         if name in self._drafters:
-            return Choice(self._drafters[name], "")
-        return Choice(None, f"{name} is {self._states[name].state}: {self._states[name].reason}")
+            return Choice((Candidate(self._drafters[name]),), drafters=(self._drafters[name],))
+        if name not in self._states:
+            return Choice((), f"there is no drafter {name!r} here; there are {', '.join(self._states)}")
+        return Choice((), f"{name} is {self._states[name].state}: {self._states[name].reason}")
+
+    def _chain(self) -> Choice:
+        """A free drafter that is sure, then the best model; prompt lookup where no model is ready."""
+        last = next((name for name in (self.file_drafter, "ngram", "suffix") if name in self._drafters), None)
+        if last is None:
+            return Choice((), "no drafter is ready")
+        first = [Candidate(self._drafters["suffix"], SURE)] if "suffix" in self._drafters and last != "suffix" else []
+        every = tuple(self._drafters[name] for name in self.names if name in self._drafters)
+        return Choice((*first, Candidate(self._drafters[last])), drafters=every)
 
     def active(self) -> DrafterStatus | None:
-        """The drafter that `auto` requests get now, or the one that the switch names and that is not ready."""
+        """The last resort of `auto` requests, or the drafter that the switch names and that is not ready."""
         chosen = self.choose(AUTO).drafter
         if chosen is not None:
             return self._states[chosen.name]
         return self._states.get(self.mode)
+
+    def drafters(self) -> list[Drafter]:
+        """All that are in memory."""
+        return list(self._drafters.values())
 
     def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
         """Tell every drafter of a new sequence; see Drafter.begin."""
@@ -127,36 +209,38 @@ class Roster:
             self._guard(name, lambda drafter: drafter.begin(slot_id, source_id, num_shared))
 
     def prefill(self, wanted: str, slot_id: int, token_ids: list[int]) -> None:
-        """Let the drafter of a request follow its prompt; see Drafter.prefill."""
-        drafter = self.choose(wanted).drafter
-        if drafter is not None:
-            self._guard(drafter.name, lambda drafter: drafter.prefill(slot_id, token_ids))
+        """Let the drafters of a request follow its prompt; see Drafter.prefill."""
+        for candidate in self.choose(wanted).candidates:
+            self._guard(candidate.drafter.name, lambda drafter: drafter.prefill(slot_id, token_ids))
 
     def propose(self, drafter: Drafter, requests: Sequence[DraftRequest]) -> list[Draft]:
         """One draft per request; empty ones when the drafter breaks."""
         drafts = self._guard(drafter.name, lambda drafter: drafter.propose(requests))
         return drafts if drafts is not None else [Draft([], "drafter broke") for _ in requests]
 
+    def remember(self, partition: str, token_ids: Sequence[int]) -> None:
+        """An answer is complete: later ones of the same partition may repeat it."""
+        if self._past is not None:
+            self._past.add(partition, token_ids)
+
     def close(self, slot_id: int) -> None:
         for name in list(self._drafters):
             self._guard(name, lambda drafter: drafter.close(slot_id))
 
     def statuses(self) -> tuple[DrafterStatus, ...]:
-        return (*(self._states[name] for name in NAMES), _GRAMMAR)
+        return (*(self._states[name] for name in self.names), _GRAMMAR)
 
     @property
     def memory(self) -> ModelMemory:
-        held = [drafter.memory for drafter in self._drafters.values()]
-        return ModelMemory(
-            sum(memory.weights_bytes for memory in held),
-            sum(memory.kv_bytes for memory in held),
-            sum(memory.compute_bytes for memory in held),
-        )
+        return sum((drafter.memory for drafter in self._drafters.values()), ModelMemory())
 
     def shutdown(self) -> None:
         for drafter in self._drafters.values():
             drafter.shutdown()
         self._drafters.clear()
+
+    def _free(self, name: str) -> Drafter:
+        return SuffixDrafter(self._past) if name == "suffix" else NgramDrafter()
 
     def _guard(self, name: str, work: Callable[[Drafter], T]) -> T | None:
         """The edge at which a drafter's faults end: it is off, the target goes on."""
@@ -169,10 +253,35 @@ class Roster:
             self.failed(name, f"broke: {type(error).__name__}: {error}")
         return None
 
-    def _unload(self, reason: str) -> None:
-        self._set("draft", DraftState.UNLOADING, reason)
-        self._drafters.pop("draft").shutdown()
-        self._set("draft", DraftState.OFF, reason)
+    def _settle(self) -> None:
+        """Bring the draft model to where it is wanted; what is off for a reason of its own stays so."""
+        draft = self._states[self.file_drafter]
+        if draft.path is None or self._is_barred:
+            return
+        if self.wants_draft:
+            if self.file_drafter not in self._drafters:
+                self._begin_load(draft)
+            return
+        if self.file_drafter in self._drafters:
+            self._set(self.file_drafter, DraftState.UNLOADING, self._unwanted())
+            self._drafters.pop(self.file_drafter).shutdown()
+        self._move(self.file_drafter, DraftState.UNLOADING if self._is_loading else DraftState.OFF, self._unwanted())
+
+    def _begin_load(self, draft: DrafterStatus) -> None:
+        self._move(self.file_drafter, DraftState.LOADING, f"loading {draft.path}")
+        if not self._is_loading:  # else the load that was to be given up goes on, or its end begins another
+            self._is_loading = True
+            self._load_started = time.monotonic()
+            self._load()
+
+    def _unwanted(self) -> str:
+        """Why the draft model is not to be in memory."""
+        return self._withdrawn or f"not loaded: drafting is switched to {self.mode!r}"
+
+    def _move(self, name: str, state: DraftState, reason: str) -> None:
+        """`_set`, unless it is there already."""
+        if (self._states[name].state, self._states[name].reason) != (state, reason):
+            self._set(name, state, reason)
 
     def _set(self, name: str, state: DraftState, reason: str) -> None:
         self._states[name] = replace(self._states[name], state=state, reason=reason)

@@ -54,6 +54,11 @@ class Batch:
         self.n_outputs += num_outputs
         return first_output
 
+    def seal(self) -> C.llama_batch:
+        """The struct that one call reads; valid until rows are added or cleared."""
+        self.struct.n_tokens = self.n_tokens
+        return self.struct
+
     def _point(self, field: str, array: np.ndarray) -> None:
         field_type = type(getattr(self.struct, field))
         setattr(self.struct, field, ctypes.cast(array.ctypes.data, field_type))

@@ -6,18 +6,22 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import llama_cpp.llama_cpp as C
 import numpy as np
 from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, memory_of, native_log
-from homespec.engine.llama.model import Model
+from homespec.engine.llama.model import Load, Model
+from homespec.engine.llama.taps import TapPlan, Taps
 from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
 from homespec.status import ModelMemory
 
 KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
+_SHIFTABLE = ("f16", "f32")
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _NO_KV_SLOT = 1
 _RECURRENT_PART = 1
@@ -36,6 +40,7 @@ class ContextParams:
     """Sizes of a context; names are llama.cpp's."""
 
     n_ctx: int
+    """Tokens that may be used; llama.cpp allocates cells in steps of 256."""
     n_seq_max: int
     n_outputs_max: int
     """Most rows with logits in one call. Sizes the compute buffer; more than this would abort the process."""
@@ -46,6 +51,12 @@ class ContextParams:
     n_rs_seq: int = 0
     """Snapshots that a recurrent memory keeps per sequence, each as large as the state itself; ignored where the
     architecture has none."""
+    taps: TapPlan | None = None
+    """Hidden states to give out beside the logits."""
+    is_mtp: bool = False
+    """Run the model's MTP block, not its trunk. The model must have been loaded with it: else llama.cpp aborts."""
+    is_causal: bool = True
+    """False: rows of one call see one another, whatever their positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,8 @@ class Checkpoint:
 class Context:
     """One KV cache and its compute buffers. Used by one thread at a time; closed before its model."""
 
-    def __init__(self, model: Model, params: ContextParams) -> None:
+    def __init__(self, model: Model, params: ContextParams, *, other: Context | None = None) -> None:
+        """other: the context that a head borrows embeddings and output weights from; it must outlive this one."""
         self.model = model
         self.params = params
         native = C.llama_context_default_params()
@@ -74,30 +86,35 @@ class Context:
         native.kv_unified = True
         native.swa_full = False
         native.n_rs_seq = params.n_rs_seq
-        with native_log.capture() as lines:
-            self._handle = C.llama_init_from_model(model.handle, native)
-        if not self._handle:
+        native.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP if params.is_mtp else C.LLAMA_CONTEXT_TYPE_DEFAULT
+        native.ctx_other = other.handle if other is not None else None
+        with native_log.capture(debug=model.load is Load.SIZES) as lines:
+            self.handle: Any = C.llama_init_from_model(model.handle, native)
+        if not self.handle:
             raise ModelUnsupported(
                 f"no context of {params.n_ctx} tokens for {model.path}: "
                 f"{failure_in(lines) or 'llama.cpp gave no reason'}; try a smaller --ctx or another --kv-type"
             )
-        self.memory = memory_of(lines)
-        self.n_ctx = int(C.llama_n_ctx(self._handle))
-        self._kv = C.llama_get_memory(self._handle)
+        self.log = tuple(lines)
+        self.memory = memory_of(lines, library().offload_devices())
+        self.n_ctx = params.n_ctx
+        self._kv = C.llama_get_memory(self.handle)
         self._replay = Batch(params.n_batch)
         self._n_outputs = 0
-        self._max_outputs = int(native.n_outputs_max)
+        self.n_outputs_max = int(native.n_outputs_max)
         self._logits_at = 0
         self._logits = np.empty((0, model.vocab.n_vocab), np.float32)
+        if not params.is_causal:
+            C.llama_set_causal_attn(self.handle, False)
+        self.taps = None if params.taps is None else Taps(self.handle, params.taps, model.n_embd)
 
     def decode(self, batch: Batch) -> None:
         """Run all rows of `batch`. Raises KvCacheFull (nothing changed) or DecodeError (context unusable)."""
         if batch.n_tokens > self.params.n_batch:
             raise ValueError(f"{batch.n_tokens} rows are over n_batch {self.params.n_batch}")
-        if batch.n_outputs > self._max_outputs:
-            raise ValueError(f"{batch.n_outputs} output rows are over n_outputs_max {self._max_outputs}")
-        batch.struct.n_tokens = batch.n_tokens
-        result = C.llama_decode(self._handle, batch.struct)
+        if batch.n_outputs > self.n_outputs_max:
+            raise ValueError(f"{batch.n_outputs} output rows are over n_outputs_max {self.n_outputs_max}")
+        result = C.llama_decode(self.handle, batch.seal())
         if result == _NO_KV_SLOT:
             raise KvCacheFull(f"no room for {batch.n_tokens} more tokens in a context of {self.n_ctx}")
         if result != 0:
@@ -105,13 +122,21 @@ class Context:
             raise DecodeError(f"llama_decode returned {result} for {batch.n_tokens} rows: {reason}")
         self._n_outputs = batch.n_outputs
 
+    def encode(self, batch: Batch) -> None:
+        """Run all rows of `batch` through the encoder, which has no memory. Raises DecodeError."""
+        if batch.n_tokens > self.params.n_batch:
+            raise ValueError(f"{batch.n_tokens} rows are over n_batch {self.params.n_batch}")
+        result = C.llama_encode(self.handle, batch.seal())
+        if result != 0:
+            raise DecodeError(f"llama_encode returned {result} for {batch.n_tokens} rows")
+
     def logits(self) -> NDArray[np.float32]:
         """Logits of the last call, shape (output rows, n_vocab): a view, valid until the next decode."""
-        address = _logits_address(self._handle)
+        address = _logits_address(self.handle)
         if address != self._logits_at:  # the buffer moves when it grows
-            size = self._max_outputs * self.model.vocab.n_vocab
+            size = self.n_outputs_max * self.model.vocab.n_vocab
             flat = np.ctypeslib.as_array((ctypes.c_float * size).from_address(address))
-            self._logits_at, self._logits = address, flat.reshape(self._max_outputs, -1)
+            self._logits_at, self._logits = address, flat.reshape(self.n_outputs_max, -1)
         return self._logits[: self._n_outputs]
 
     def trim(self, seq_id: int, n_past: int) -> None:
@@ -131,6 +156,20 @@ class Context:
         """The memory of a sequence, as bytes."""
         return self._save(seq_id, flags=0)
 
+    @property
+    def can_shift(self) -> bool:
+        """Whether `shift` works: llama.cpp turns keys of these types only, and not for every kind of position."""
+        return self.params.kv_type in _SHIFTABLE and bool(C.llama_memory_can_shift(self._kv))
+
+    def shift(self, seq_id: int, start: int, count: int) -> None:
+        """Drop `count` tokens from position `start` on; those behind move up to it. Their cells must not be shared.
+
+        The keys are turned to their new positions with the next decode.
+        """
+        if not C.llama_memory_seq_rm(self._kv, seq_id, start, start + count):
+            raise DecodeError(f"sequence {seq_id} cannot give up {count} tokens from {start} on")
+        C.llama_memory_seq_add(self._kv, seq_id, start + count, -1, -count)
+
     def restore(self, seq_id: int, saved: State) -> None:
         """Give a sequence, which must be empty, what `save` has returned: cell by cell in the order of positions."""
         self._restore(seq_id, saved, flags=0)
@@ -141,7 +180,7 @@ class Context:
         num_rows: all of them in one call, and at least the first will stay; None: in any number of calls. Costs
         nothing but for recurrent memories without enough snapshots, whose state is copied.
         """
-        if not self.model.is_recurrent or (num_rows is not None and num_rows <= self.num_snapshots + 1):
+        if not self._is_recurrent or (num_rows is not None and num_rows <= self.num_snapshots + 1):
             return Checkpoint(n_past)
         return Checkpoint(n_past, self._save(seq_id, _RECURRENT_PART))
 
@@ -166,14 +205,18 @@ class Context:
             self.decode(self._replay)
 
     @cached_property
+    def _is_recurrent(self) -> bool:
+        return self.model.is_recurrent and not self.params.is_mtp  # an MTP block has attention only
+
+    @cached_property
     def num_snapshots(self) -> int:
         """Rows of one call that a recurrent memory can take back by itself; 0 where a state must be copied for it."""
-        return int(C.llama_n_rs_seq(self._handle)) if self.model.is_recurrent else 0
+        return int(C.llama_n_rs_seq(self.handle)) if self._is_recurrent else 0
 
     @property
     def can_share(self) -> bool:
         """Whether several sequences can share a prefix: a running state belongs to one."""
-        return not self.model.is_recurrent
+        return not self._is_recurrent
 
     def can_trim(self, seq_id: int, n_past: int) -> bool:
         """Whether the sequence still holds what a continuation after `n_past` tokens attends to.
@@ -181,7 +224,7 @@ class Context:
         A sliding window forgets old tokens: trimming below its reach succeeds and then gives garbage. A recurrent
         state holds all of its tokens or none.
         """
-        if self.model.is_recurrent:
+        if self._is_recurrent:
             return n_past == self.kv_length(seq_id)
         if not self.model.n_swa:
             return True
@@ -194,24 +237,24 @@ class Context:
     @property
     def memory_with_model(self) -> ModelMemory:
         """What the context and its model hold together."""
-        return ModelMemory(self.model.memory.weights_bytes, self.memory.kv_bytes, self.memory.compute_bytes)
+        return self.model.memory + self.memory
 
     @property
     def flash_attention(self) -> bool:
         return self.params.flash_attention != "off"
 
     def _save(self, seq_id: int, flags: int) -> State:
-        size = int(C.llama_state_seq_get_size_ext(self._handle, seq_id, flags))
+        size = int(C.llama_state_seq_get_size_ext(self.handle, seq_id, flags))
         saved = (ctypes.c_uint8 * size)()
-        if C.llama_state_seq_get_data_ext(self._handle, saved, size, seq_id, flags) != size:
+        if C.llama_state_seq_get_data_ext(self.handle, saved, size, seq_id, flags) != size:
             raise DecodeError(f"the memory of sequence {seq_id} ({size} bytes) could not be copied")
         return saved
 
     def _restore(self, seq_id: int, saved: State, flags: int) -> None:
-        if not C.llama_state_seq_set_data_ext(self._handle, saved, len(saved), seq_id, flags):
+        if not C.llama_state_seq_set_data_ext(self.handle, saved, len(saved), seq_id, flags):
             raise DecodeError(f"the memory of sequence {seq_id} ({len(saved)} bytes) could not be restored")
 
     def close(self) -> None:
-        if self._handle:
-            C.llama_free(self._handle)
-            self._handle = None
+        if self.handle:
+            C.llama_free(self.handle)
+            self.handle = None

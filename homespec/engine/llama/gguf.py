@@ -49,9 +49,15 @@ class TensorInfo:
     """From the start of the data section."""
     size_bytes: int
 
+    @property
+    def num_elements(self) -> int:
+        per_block = _function("ggml_blck_size", ctypes.c_int64, ctypes.c_int)(self.type)
+        block_bytes = _function("ggml_type_size", ctypes.c_size_t, ctypes.c_int)(self.type)
+        return int(self.size_bytes // block_bytes * per_block)
+
 
 def _function(name: str, restype: Any, *argtypes: Any) -> Any:
-    function = getattr(C._lib, f"gguf_{name}")
+    function = getattr(C._lib, name if name.startswith("ggml_") else f"gguf_{name}")
     function.restype, function.argtypes = restype, list(argtypes)
     return function
 
@@ -83,6 +89,13 @@ class GgufHeader:
         name, ctype = _SCALARS[kind]
         value: Value = _function(f"get_val_{name}", ctype, ctypes.c_void_p, ctypes.c_int64)(self._handle, index)
         return value
+
+    def count(self, key: str) -> int | None:
+        """Number of items of an array, without reading them; None when it is absent."""
+        index = _function("find_key", ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p)(self._handle, key.encode())
+        if index < 0:
+            return None
+        return int(_function("get_arr_n", ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int64)(self._handle, index))
 
     def tensors(self) -> Iterator[TensorInfo]:
         count = _function("get_n_tensors", ctypes.c_int64, ctypes.c_void_p)(self._handle)

@@ -17,8 +17,10 @@ import llama_cpp.llama_cpp as C
 
 from homespec.engine.llama.log import native_log
 from homespec.errors import MissingSymbol
+from homespec.status import DeviceMemory
 
-_FLOATS = ctypes.POINTER(ctypes.c_float)
+_FLOATS = ctypes.c_void_p
+"""A float*, as its address: ctypes takes a tenth of a millisecond to make a POINTER."""
 _CONTEXT = ctypes.c_void_p
 _MODEL = ctypes.c_void_p
 
@@ -103,10 +105,26 @@ _GGML: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ggml_backend_dev_name": ((ctypes.c_void_p,), ctypes.c_char_p),
     "ggml_backend_dev_description": ((ctypes.c_void_p,), ctypes.c_char_p),
     "ggml_backend_dev_type": ((ctypes.c_void_p,), ctypes.c_int),
+    "ggml_backend_dev_get_props": ((ctypes.c_void_p, ctypes.c_void_p), None),
 }
 
 _CPU_DEVICE_TYPE = 0
+_INTEGRATED_DEVICE_TYPE = 2
 _ACCELERATOR_DEVICE_TYPE = 3
+
+
+class _Props(ctypes.Structure):
+    """ggml_backend_dev_props of ggml-backend.h."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("description", ctypes.c_char_p),
+        ("memory_free", ctypes.c_size_t),
+        ("memory_total", ctypes.c_size_t),
+        ("type", ctypes.c_int),
+        ("device_id", ctypes.c_char_p),
+        ("capabilities", ctypes.c_bool * 5),
+    )
 
 
 def bind(library: Any, symbol: Symbol) -> Callable[..., Any] | None:
@@ -147,13 +165,35 @@ class Library:
 
     def offload_devices(self) -> tuple[str, ...]:
         """Names of the devices that can hold layers (CUDA0, Metal, …); empty on a CPU build."""
+        return tuple(_text(C._lib.ggml_backend_dev_name(device)) for device in self._offload_handles())
+
+    def device_memory(self) -> tuple[DeviceMemory, ...]:
+        """The same devices with their memory at this moment. Wakes a device that sleeps."""
+        return tuple(_device_memory(device) for device in self._offload_handles())
+
+    def _offload_handles(self) -> list[int]:
         lib = C._lib
-        names = []
-        for index in range(lib.ggml_backend_dev_count()):
-            device = lib.ggml_backend_dev_get(index)
-            if lib.ggml_backend_dev_type(device) not in (_CPU_DEVICE_TYPE, _ACCELERATOR_DEVICE_TYPE):
-                names.append(lib.ggml_backend_dev_name(device).decode(errors="replace"))
-        return tuple(names)
+        devices = [lib.ggml_backend_dev_get(index) for index in range(lib.ggml_backend_dev_count())]
+        on_host = (_CPU_DEVICE_TYPE, _ACCELERATOR_DEVICE_TYPE)
+        return [device for device in devices if lib.ggml_backend_dev_type(device) not in on_host]
+
+
+def _device_memory(device: int) -> DeviceMemory:
+    props = _Props()
+    C._lib.ggml_backend_dev_get_props(device, ctypes.byref(props))
+    known = props.memory_total > 0
+    return DeviceMemory(
+        name=_text(props.name),
+        description=_text(props.description),
+        device_id=_text(props.device_id) or None,
+        integrated=props.type == _INTEGRATED_DEVICE_TYPE,
+        total_bytes=props.memory_total if known else None,
+        free_bytes=props.memory_free if known else None,
+    )
+
+
+def _text(name: bytes | None) -> str:
+    return (name or b"").decode(errors="replace")
 
 
 @cache

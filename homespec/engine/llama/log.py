@@ -7,8 +7,9 @@ import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import llama_cpp.llama_cpp as C
 
@@ -22,7 +23,7 @@ _DEBUG, _INFO, _WARN, _ERROR, _CONTINUED = 1, 2, 3, 4, 5
 _LEVELS = {_INFO: logging.DEBUG, _WARN: logging.INFO, _ERROR: logging.WARNING}
 # The weaker words also occur in lines of information, such as `rope_finetuned = unknown`.
 _FAILURES = tuple(re.compile(words, re.IGNORECASE) for words in ("error|failed", "unknown|missing|invalid|unsupported"))
-_BUFFER = re.compile(r"(model|KV|RS|compute|output) buffer size\s*=\s*([\d.]+) MiB")
+_BUFFER = re.compile(r"(\S*)\s+(model|KV|RS|compute|output) buffer size\s*=\s*([\d.]+) MiB")
 
 
 class NativeLog:
@@ -36,6 +37,7 @@ class NativeLog:
         self._captures: dict[int, list[str]] = {}
         self._recent: deque[str] = deque(maxlen=64)
         self._level = _DEBUG
+        self._keep_debug = False
         # Kept: ctypes does not hold a reference to a callback that C holds.
         self._callback = C.llama_log_callback(self._on_line)
 
@@ -43,13 +45,15 @@ class NativeLog:
         C.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     @contextmanager
-    def capture(self) -> Iterator[list[str]]:
-        """Collect the lines that the calling thread causes."""
+    def capture(self, *, debug: bool = False) -> Iterator[list[str]]:
+        """Collect the lines that the calling thread causes; with `debug`, those that are dropped otherwise too."""
         lines: list[str] = []
         self._captures[threading.get_ident()] = lines
+        self._keep_debug = debug
         try:
             yield lines
         finally:
+            self._keep_debug = False
             del self._captures[threading.get_ident()]
 
     def recent(self) -> list[str]:
@@ -58,14 +62,16 @@ class NativeLog:
     def _on_line(self, level: int, text: bytes, _user_data: object) -> None:
         if level != _CONTINUED:
             self._level = level
-        if self._level == _DEBUG:
+        if self._level == _DEBUG and not self._keep_debug:
             return
         line = text.decode(errors="replace").rstrip()
         if not line.strip("."):
             return
-        self._recent.append(line)
         if (lines := self._captures.get(threading.get_ident())) is not None:
             lines.append(line)
+        if self._level == _DEBUG:
+            return
+        self._recent.append(line)
         logger.log(_LEVELS.get(self._level, logging.DEBUG), line)
 
 
@@ -79,17 +85,25 @@ def failure_in(lines: Iterable[str]) -> str | None:
     return None
 
 
-def memory_of(lines: Iterable[str]) -> ModelMemory:
-    """Sum the buffer lines of one load; a line may repeat per device."""
-    sizes = dict.fromkeys(("model", "KV", "RS", "compute", "output"), 0.0)
+def memory_of(lines: Iterable[str], devices: Collection[str] = ()) -> ModelMemory:
+    """Sum the buffer lines of one load, by device.
+
+    Buffers are named after their device (`CUDA0`, `CUDA0_Split`); all others (`CPU_Mapped`, `CPU_REPACK`, `CUDA_Host`)
+    lie in host memory.
+    """
+    by_device: dict[str, ModelMemory] = {}
     for line in lines:
         if found := _BUFFER.search(line):
-            sizes[found[1]] += float(found[2])
-    return ModelMemory(
-        weights_bytes=int(sizes["model"] * MIB),
-        kv_bytes=int((sizes["KV"] + sizes["RS"]) * MIB),
-        compute_bytes=int((sizes["compute"] + sizes["output"]) * MIB),
-    )
+            buffer, kind, size = found[1], found[2], round(float(found[3]) * MIB)
+            owner = next((name for name in devices if buffer == name or buffer.startswith(f"{name}_")), "CPU")
+            by_device[owner] = by_device.get(owner, ModelMemory()) + _part(kind, size)
+    return replace(sum(by_device.values(), ModelMemory()), by_device=by_device)
+
+
+def _part(kind: str, size: int) -> ModelMemory:
+    if kind == "model":
+        return ModelMemory(weights_bytes=size)
+    return ModelMemory(kv_bytes=size) if kind in ("KV", "RS") else ModelMemory(compute_bytes=size)
 
 
 native_log = NativeLog()

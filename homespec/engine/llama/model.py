@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +19,15 @@ from homespec.errors import ModelUnsupported
 Progress = Callable[[float], None]
 
 
+class Load(StrEnum):
+    """How much of a model is loaded."""
+
+    WEIGHTS = "weights"
+    SIZES = "sizes"
+    """Everything but memory for weights and KV cache: contexts made from it tell sizes and cannot decode."""
+    VOCABULARY = "vocabulary"
+
+
 class Model:
     """Weights in memory. Free every context made from it before `close`.
 
@@ -26,19 +36,34 @@ class Model:
     """
 
     def __init__(
-        self, path: Path, *, n_gpu_layers: int = -1, mmap: bool = True, progress: Progress | None = None
+        self,
+        path: Path,
+        *,
+        n_gpu_layers: int = -1,
+        mmap: bool = True,
+        progress: Progress | None = None,
+        load_mtp: bool = False,
+        wanted: Callable[[], bool] = lambda: True,
+        load: Load = Load.WEIGHTS,
     ) -> None:
+        """load_mtp: also the blocks that predict further tokens, which most runs have no use for. wanted: asked while
+        it loads; once it says no, the load is given up as one that failed.
+        """
         library()
         self.path = path
+        self.load = load
         with open_header(path) as header:
             header.check_complete()
             self.architecture = header.architecture
         params = C.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
-        params.load_mode = C.LLAMA_LOAD_MODE_MMAP if mmap else C.LLAMA_LOAD_MODE_NONE
-        callback = C.llama_progress_callback(_keep_loading(progress))
+        params.load_mode = C.LLAMA_LOAD_MODE_MMAP if mmap and load is Load.WEIGHTS else C.LLAMA_LOAD_MODE_NONE
+        params.no_alloc = load is Load.SIZES
+        params.vocab_only = load is Load.VOCABULARY
+        params.load_mtp = load_mtp
+        callback = C.llama_progress_callback(_keep_loading(progress, wanted))
         params.progress_callback = callback
-        with native_log.capture() as lines:
+        with native_log.capture(debug=load is Load.SIZES) as lines:
             self.handle = C.llama_model_load_from_file(bytes(path), params)
         if not self.handle:
             reason = failure_in(lines) or "llama.cpp gave no reason"
@@ -46,7 +71,8 @@ class Model:
                 f"{path} cannot be loaded by llama-cpp-python {library().version}: {reason}; "
                 f"architecture {self.architecture!r}. Use a model this build knows"
             )
-        self.memory = memory_of(lines)
+        self.log = tuple(lines)
+        self.memory = memory_of(lines, library().offload_devices())
         self.vocab = Vocab(self.handle)
 
     @property
@@ -60,6 +86,17 @@ class Model:
     @property
     def n_layer(self) -> int:
         return int(C.llama_model_n_layer(self.handle))
+
+    @property
+    def query_heads_per_kv_head(self) -> int:
+        """1 where attention has no KV heads of its own."""
+        n_head_kv = int(C.llama_model_n_head_kv(self.handle))
+        return int(C.llama_model_n_head(self.handle)) // n_head_kv if n_head_kv > 0 else 1
+
+    @property
+    def num_mtp_layers(self) -> int:
+        """Blocks behind the trunk that predict further tokens; they may not be loaded."""
+        return int(C.llama_model_n_layer_nextn(self.handle))
 
     @property
     def num_params(self) -> int:
@@ -101,10 +138,10 @@ class Model:
             self.handle = None
 
 
-def _keep_loading(progress: Progress | None) -> Callable[[float, object], bool]:
+def _keep_loading(progress: Progress | None, wanted: Callable[[], bool]) -> Callable[[float, object], bool]:
     def report(value: float, _data: object) -> bool:
         if progress is not None:
             progress(value)
-        return True  # False would cancel the load
+        return wanted()  # False cancels the load
 
     return report

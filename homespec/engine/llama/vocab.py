@@ -8,6 +8,9 @@ from typing import Any
 
 import llama_cpp.llama_cpp as C
 
+_NOT_TEXT = C.LLAMA_TOKEN_ATTR_CONTROL | C.LLAMA_TOKEN_ATTR_UNKNOWN
+"""Attributes of tokens that llama.cpp reads in a text only when it parses special tokens."""
+
 
 class Vocab:
     """Vocabulary of a loaded model; valid as long as the model is."""
@@ -59,6 +62,27 @@ class Vocab:
     def end_tokens(self) -> frozenset[int]:
         return frozenset(token for token in range(self.n_vocab) if C.llama_vocab_is_eog(self.handle, token))
 
+    @cached_property
+    def control_texts(self) -> dict[str, int]:
+        """Text → id of the tokens that structure a prompt and that no text of a user may become."""
+        return {
+            self.detokenize([token]): token
+            for token in range(self.n_vocab)
+            if self.attributes(token) & _NOT_TEXT or token in self.end_tokens
+        }
+
+    def marker(self, text: str) -> int | None:
+        """Id of the one token that stands for `text` apart from all text: a control token, or one that the file's
+        author has added in angle brackets; llguidance draws the same line.
+        """
+        token_ids = self.tokenize(text, add_special=False, parse_special=True)
+        if len(token_ids) != 1 or self.detokenize(token_ids) != text:
+            return None
+        attributes = self.attributes(token_ids[0])
+        in_brackets = text.startswith("<") and text.endswith(">")
+        is_added = attributes & C.LLAMA_TOKEN_ATTR_USER_DEFINED and in_brackets
+        return token_ids[0] if attributes & C.LLAMA_TOKEN_ATTR_CONTROL or is_added else None
+
     @property
     def type(self) -> int:
         return int(C.llama_vocab_type(self.handle))
@@ -78,6 +102,11 @@ class Vocab:
     @property
     def eos(self) -> int | None:
         return _token_or_none(C.llama_vocab_eos(self.handle))
+
+    @property
+    def mask(self) -> int | None:
+        """The token that stands for one to be filled in."""
+        return _token_or_none(C.llama_vocab_mask(self.handle))
 
     def _piece(self, token_id: int, *, special: bool) -> bytes:
         size = 64

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from homespec.engine.sampling.chain import Logits, adjust, only, shortlist
+from homespec.engine.sampling.chain import Candidates, Logits, adjust, only, shortlist
 from homespec.engine.sampling.noise import GumbelNoise
 from homespec.engine.sampling.sampler import Proposal
 from homespec.frames import Sampling
@@ -27,7 +27,14 @@ class CoupledSampler:
         self._noise = GumbelNoise(sampling.seed)
 
     def propose(self, logits: Logits, token_ids: Sequence[int]) -> Proposal:
-        return Proposal(self.choose(logits, token_ids))
+        """Without temperature, its confidence is the token's probability at temperature 1."""
+        adjusted = adjust(logits, self.sampling, token_ids)
+        if self.sampling.temperature <= 0.0:
+            token_id = int(adjusted.argmax())
+            return Proposal(token_id, confidence=float(1 / np.exp(adjusted - adjusted[token_id]).sum()))
+        candidates = shortlist(adjusted, self.sampling)
+        index = self._draw(candidates, len(token_ids))
+        return Proposal(candidates.token_at(index), confidence=float(candidates.probabilities()[index]))
 
     def choose(
         self,
@@ -41,5 +48,8 @@ class CoupledSampler:
         if self.sampling.temperature <= 0.0:
             return int(adjusted.argmax())
         candidates = shortlist(adjusted, self.sampling)
-        noise = self._noise.at(len(token_ids), candidates.ids())
-        return candidates.token_at(int(np.argmax(candidates.scores + noise)))
+        return candidates.token_at(self._draw(candidates, len(token_ids)))
+
+    def _draw(self, candidates: Candidates, position: int) -> int:
+        """Index of an exact sample, by the Gumbel-max trick."""
+        return int(np.argmax(candidates.scores + self._noise.at(position, candidates.ids())))

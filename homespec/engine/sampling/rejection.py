@@ -33,7 +33,8 @@ class RejectionSampler:
     def propose(self, logits: Logits, token_ids: Sequence[int]) -> Proposal:
         """A token drawn from q, with q."""
         candidates = shortlist(adjust(logits, self.sampling, token_ids), self.sampling)
-        return Proposal(_draw(candidates, self._draft_noise, len(token_ids)), candidates)
+        token_id = _draw(candidates, self._draft_noise, len(token_ids))
+        return Proposal(token_id, candidates, _probability(candidates.probabilities(), candidates, token_id))
 
     def choose(
         self,

@@ -20,6 +20,8 @@ class Proposal:
     token_id: int
     distribution: Candidates | None = None
     """What it was drawn from; None for a point mass: the drafter would have proposed nothing else."""
+    confidence: float | None = None
+    """How likely the drafter holds it, given that the tokens before it are right; None where it cannot tell."""
 
 
 class Sampler(Protocol):

@@ -24,7 +24,8 @@ _WORDS = (
     ("strict", "drafting changes no bit of the target's logits"),
     ("distribution", "every token is an exact sample under the batch shape used"),
     ("reused", "prompt tokens found in the KV cache of earlier requests"),
-    ("memory", "━ weights  ═ KV cache  ╍ compute"),
+    ("memory", "━ weights  ═ KV cache  ╍ compute; in pools the whole target, KV cache, drafter"),
+    ("pools", "╌ others  ┈ reserve  ┃ low mark: the drafter goes  ┆ high mark: it may come back"),
 )
 
 

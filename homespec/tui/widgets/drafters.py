@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homespec.status import DrafterStatus, DraftState, SpeculationStatus, Status
+from homespec.status import ControllerStatus, DrafterStatus, DraftState, SpeculationStatus, Status
 from homespec.tui.text import count, fit, number, percent
 from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
 from homespec.units import clean
@@ -14,6 +14,8 @@ STATES = {
     DraftState.OFF: ("○", MUTED),
 }
 _ORDER = list(STATES)
+SHOWN_ROWS = (2, 4, 8, 16)
+"""Row counts whose cost is worth a place on the screen."""
 _NUMBERS_WIDTH = len("AL 12.34 100 %")
 
 
@@ -40,7 +42,7 @@ class DraftersPanel(Panel):
         reason = wrapped(speculation.reason, width, "bold")[:room_for_reason]
         table = _table(status, speculation, height - len(reason))
         exactness = line((f" {clean(status.exactness)}: {clean(status.exactness_reason)}", MUTED))
-        return [*reason, *table, exactness, *_skipped(status)]
+        return [*reason, *table, exactness, *_controller(speculation.controller), *_skipped(status)]
 
 
 def in_order(speculation: SpeculationStatus) -> list[DrafterStatus]:
@@ -78,6 +80,23 @@ def _numbers(drafter: DrafterStatus, status: Status) -> str:
     if stats is None or not stats.num_drafts:
         return " " * _NUMBERS_WIDTH
     return f"AL {number(stats.acceptance_length, 2):>5} {percent(stats.acceptance_rate):>5}"
+
+
+def _controller(controller: ControllerStatus | None) -> list[Line]:
+    """What the bets are made from, and what they came to."""
+    if controller is None:
+        return []
+    facts = [f"costs {controller.costs}"]
+    if controller.plain_ms is not None:
+        facts.append(f"T(1) {number(controller.plain_ms)} ms")
+    facts += [f"T({rows}) {number(cost)}" for rows, cost in controller.row_costs.items() if rows in SHOWN_ROWS]
+    facts += [f"{clean(name)} {number(cost, 2)}/token" for name, cost in controller.draft_costs.items()]
+    if controller.measured_speedup is not None:
+        facts.append(
+            f"{number(controller.measured_speedup, 2)}× plain, {number(controller.predicted_speedup, 2)}× expected"
+        )
+    paused = [line((f" {clean(name)} {clean(reason)}", MUTED)) for name, reason in sorted(controller.paused.items())]
+    return [line((f" {' · '.join(facts)}", MUTED)), *paused]
 
 
 def _skipped(status: Status) -> list[Line]:

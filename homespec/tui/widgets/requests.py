@@ -42,7 +42,7 @@ WIDE_WIDTH = 100
 
 
 class RequestsPanel(Panel):
-    """Those in a slot first, then those that wait; the last line counts what does not fit."""
+    """Those in a slot first, then those that wait, and what is bet on for them; what does not fit is counted."""
 
     def __init__(self) -> None:
         super().__init__("requests")
@@ -78,10 +78,20 @@ def _head(columns: list[Column], id_width: int) -> Line:
 def _rows(requests: list[RequestStatus], columns: list[Column], id_width: int, height: int) -> list[Line]:
     # The title counts those that wait: only a running one is worth a line to say that it is missing.
     if all(request.phase is RequestPhase.WAITING for request in requests[height:]):
-        return [_row(request, columns, id_width) for request in requests[:height]]
+        rows = [_row(request, columns, id_width) for request in requests[:height]]
+        return [*rows, *_decisions(requests)]
     kept = max(height - 1, 0)
     rows = [_row(request, columns, id_width) for request in requests[:kept]]
     return [*rows, line((f"+ {len(requests) - kept} more", MUTED))]
+
+
+def _decisions(requests: list[RequestStatus]) -> list[Line]:
+    """What the controller bets on for each request; below the table, where there is room left."""
+    return [
+        line((f"slot {request.slot} ▸ {clean(request.decision)}", MUTED))
+        for request in requests
+        if request.decision is not None and request.phase is RequestPhase.DECODE
+    ]
 
 
 def _row(request: RequestStatus, columns: list[Column], id_width: int) -> Line:

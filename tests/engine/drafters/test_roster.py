@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from homespec.engine.drafters.drafter import Draft, DraftRequest
-from homespec.engine.drafters.roster import Roster
+from homespec.engine.drafters.roster import SURE, Choice, Roster
 from homespec.engine.sampling.sampler import Proposal
 from homespec.errors import DecodeError
 from homespec.status import DrafterStatus, DraftState, ModelMemory
@@ -67,6 +67,29 @@ def test_auto_takes_the_draft_model_as_soon_as_it_is_there_and_the_free_one_unti
     assert table.roster.choose("auto").drafter is drafter
     assert "100.0 MiB" in table.status().reason
     assert table.roster.memory.weights_bytes == 100 * MIB
+
+
+def names(choice: Choice) -> list[str]:
+    return [candidate.drafter.name for candidate in choice.candidates]
+
+
+def test_auto_asks_a_free_drafter_that_is_sure_then_the_model_else_prompt_lookup() -> None:
+    table = Table()
+    assert names(table.roster.choose("auto")) == ["suffix", "ngram"]
+    table.roster.loaded(FakeDrafter())
+    chain = table.roster.choose("auto")
+    assert names(chain) == ["suffix", "draft"]
+    assert [candidate.min_confidence for candidate in chain.candidates] == [SURE, 0.0]
+    for name in ("suffix", "draft", "ngram"):
+        assert [candidate.min_confidence for candidate in table.roster.choose(name).candidates] == [0.0]
+        assert names(table.roster.choose(name)) == [name]
+
+
+def test_an_unknown_drafter_is_no_fault_but_a_reason() -> None:
+    choice = Table().roster.choose("warp")
+    assert choice.drafter is None
+    assert "'warp'" in choice.reason
+    assert "suffix" in choice.reason
 
 
 def test_without_a_path_the_reason_says_how_to_get_one() -> None:
@@ -146,3 +169,91 @@ def test_a_quarantined_drafter_stays_off_until_it_is_named() -> None:
     assert table.loads == 0
     table.roster.set_mode("draft")
     assert table.loads == 1
+
+
+@pytest.mark.parametrize("name", ["ngram", "suffix"])
+def test_a_quarantined_free_drafter_comes_back_when_it_is_named(name: str) -> None:
+    table = Table(path=None, quarantined={name: "crashed"})
+    assert name not in names(table.roster.choose("auto"))
+    assert table.roster.choose(name).reason == f"{name} is off: crashed"
+    table.roster.set_mode("auto")
+    assert table.status(name).state is DraftState.OFF
+    table.roster.set_mode(name)
+    assert table.status(name).state is DraftState.READY
+    assert names(table.roster.choose("auto")) == [name]
+    table.roster.set_mode("auto")
+    assert name in names(table.roster.choose("auto"))
+
+
+def test_a_free_drafter_that_broke_comes_back_when_it_is_named() -> None:
+    table = Table()
+    table.roster.failed("ngram", "broke: oops")
+    assert table.roster.choose("ngram").drafter is None
+    table.roster.set_mode("ngram")
+    assert table.roster.choose("ngram").drafter is not None
+
+
+def test_with_every_free_drafter_in_quarantine_and_no_model_there_is_none() -> None:
+    table = Table(path=None, quarantined={"ngram": "crashed", "suffix": "crashed"})
+    assert table.roster.choose("auto").reason == "no drafter is ready"
+
+
+def test_a_withdrawn_drafter_is_unloaded_with_the_reason_and_comes_back_when_readmitted() -> None:
+    table = Table()
+    drafter = FakeDrafter()
+    table.roster.loaded(drafter)
+    table.roster.withdraw("withdrawn: 10 MiB free")
+    assert drafter.shut_down == 1
+    assert (table.status().state, table.status().reason) == (DraftState.OFF, "withdrawn: 10 MiB free")
+    assert table.roster.choose("auto").drafter is not None  # the free one
+    table.roster.set_mode("draft")
+    assert (table.loads, table.status().state) == (1, DraftState.OFF)
+    table.roster.readmit()
+    assert (table.loads, table.status().state) == (2, DraftState.LOADING)
+
+
+def test_a_withdrawal_while_it_loads_takes_effect_when_the_load_ends() -> None:
+    for arrives in (True, False):
+        table = Table()
+        table.roster.withdraw("withdrawn: 10 MiB free")
+        assert not table.roster.wants_draft
+        assert table.status().state is DraftState.UNLOADING
+        drafter = FakeDrafter()
+        table.roster.loaded(drafter) if arrives else table.roster.given_up()
+        assert drafter.shut_down == arrives
+        assert (table.status().state, table.status().reason) == (DraftState.OFF, "withdrawn: 10 MiB free")
+
+
+def test_there_is_never_more_than_one_load() -> None:
+    table = Table()
+    for _ in range(3):
+        table.roster.withdraw("withdrawn")
+        table.roster.readmit()
+    assert (table.loads, table.status().state) == (1, DraftState.LOADING)
+    table.roster.given_up()  # one of the withdrawals had reached the loader
+    assert (table.loads, table.status().state) == (2, DraftState.LOADING)
+    table.roster.loaded(FakeDrafter())
+    assert table.status().state is DraftState.READY
+
+
+def test_a_broken_drafter_stays_off_when_pressure_ends() -> None:
+    table = Table()
+    table.roster.failed("draft", "no such file")
+    table.roster.withdraw("withdrawn")
+    table.roster.readmit()
+    assert (table.loads, table.status().reason) == (1, "no such file")
+    table.roster.set_mode("auto")
+    assert table.loads == 2
+
+
+def test_nothing_is_loaded_while_it_is_switched_off() -> None:
+    table = Table("off")
+    table.roster.withdraw("withdrawn")
+    table.roster.readmit()
+    assert table.loads == 0
+    assert "switched to 'off'" in table.status().reason
+
+
+def test_a_quarantined_drafter_that_is_the_mode_stays_off_after_a_restart() -> None:
+    table = Table("draft", quarantined={"draft": "crashed"})
+    assert (table.loads, table.status().reason) == (0, "crashed")

@@ -67,3 +67,28 @@ def test_buffer_sizes_are_summed_over_devices_and_kinds() -> None:
     assert memory.kv_bytes == 24 * MIB
     assert memory.compute_bytes == int(10.5 * MIB)
     assert memory.total_bytes == memory.weights_bytes + memory.kv_bytes + memory.compute_bytes
+
+
+def test_buffers_are_put_down_to_the_device_that_they_are_named_after() -> None:
+    memory = memory_of(
+        [
+            "load_tensors:   CPU_Mapped model buffer size =    90.00 MiB",
+            "load_tensors:   CPU_REPACK model buffer size =     4.00 MiB",
+            "load_tensors:        CUDA0 model buffer size =     6.00 MiB",
+            "load_tensors:  CUDA1_Split model buffer size =     7.00 MiB",
+            "load_tensors:       CUDA10 model buffer size =     8.00 MiB",
+            "llama_context:  CUDA_Host  output buffer size =     0.50 MiB",
+            "sched_reserve:      CUDA1 compute buffer size =    10.00 MiB",
+        ],
+        ["CUDA0", "CUDA1", "CUDA10"],
+    )
+    weights = {name: part.weights_bytes / MIB for name, part in memory.by_device.items()}
+    assert weights == {"CPU": 94, "CUDA0": 6, "CUDA1": 7, "CUDA10": 8}
+    assert memory.on("CPU").compute_bytes == MIB // 2
+    assert memory.on("CUDA1").compute_bytes == 10 * MIB
+    assert memory.on("CUDA7").total_bytes == 0
+    assert sum(part.total_bytes for part in memory.by_device.values()) == memory.total_bytes
+
+
+def test_a_build_without_devices_has_none_to_tell_of() -> None:
+    assert tuple(device.name for device in library().device_memory()) == library().offload_devices()

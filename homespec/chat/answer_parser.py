@@ -1,0 +1,210 @@
+"""From the text of an answer to its parts: thinking, content and tool calls; as it comes, and never taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from homespec.chat.tool_format import ToolFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An addition to one part of the answer."""
+
+    kind: Literal["reasoning", "content", "call", "arguments"]
+    text: str
+    """For a call: the function's name."""
+    index: int = 0
+    """Of the call."""
+
+
+class AnswerParser:
+    """Takes the text in any portions; the joined pieces do not depend on where it was cut."""
+
+    def __init__(self, reasoning: tuple[str, str] | None, tools: ToolFormat | None) -> None:
+        self._reasoning_marks = reasoning
+        self._tools = tools
+        self._buffer = ""
+        self._final = False
+        self._pieces: list[Piece] = []
+        self._state: Callable[[], bool] = self._start if reasoning else self._answer_start
+        self._began = False
+        """Something of the current part has been given out; until then leading space is dropped."""
+        self._space = ""
+        """In front of what may be a call; part of the content if it is none."""
+        self._call = -1
+        self._depth = 0
+        self._in_string = self._escaped = False
+
+    @property
+    def num_calls(self) -> int:
+        return self._call + 1
+
+    def push(self, text: str) -> list[Piece]:
+        self._buffer += text
+        return self._run()
+
+    def finish(self) -> list[Piece]:
+        """The rest; a call that was cut off before its name is dropped."""
+        self._final = True
+        return self._run()
+
+    def _run(self) -> list[Piece]:
+        self._pieces = []
+        while self._state():
+            pass
+        return self._pieces
+
+    # States: each takes what it can from the buffer; True when the next state should look at the rest.
+
+    def _start(self) -> bool:
+        assert self._reasoning_marks is not None
+        mark, text = self._reasoning_marks[0], self._buffer.lstrip()
+        if text.startswith(mark):
+            self._buffer = text[len(mark) :]
+            self._state = self._reasoning
+            return True
+        if self._may_become(text, mark):
+            return False
+        self._began = True  # space in front of an answer without thinking belongs to it
+        self._state = self._answer_start
+        return True
+
+    def _reasoning(self) -> bool:
+        assert self._reasoning_marks is not None
+        mark = self._reasoning_marks[1]
+        if not self._began:
+            self._buffer = self._buffer.lstrip()
+        before, found, after = self._buffer.partition(mark)
+        if found:
+            self._give("reasoning", before.rstrip())
+            self._buffer, self._began, self._state = after, False, self._answer_start
+            return True
+        self._give_all_but("reasoning", "" if self._final else mark)
+        return False
+
+    def _answer_start(self) -> bool:
+        if not self._began and self._reasoning_marks is not None:
+            self._buffer = self._buffer.lstrip()
+            if not self._buffer and not self._final:
+                return False
+        tools = self._tools
+        if tools is not None and not tools.anywhere:
+            text = self._buffer.lstrip()
+            if tools.prefix and text.startswith(tools.prefix):
+                self._buffer = text = text.removeprefix(tools.prefix).lstrip()
+            if text.startswith(tools.start):
+                self._buffer, self._state = text, self._opening
+                return True
+            if self._may_become(text, tools.start) or self._may_become(text, tools.prefix):
+                return False
+        self._state = self._content
+        return True
+
+    def _content(self) -> bool:
+        if self._tools is None or not self._tools.anywhere:
+            self._give_all_but("content", "")
+            return False
+        trigger = self._tools.trigger
+        before, found, _ = self._buffer.partition(trigger)
+        if found:
+            text = before.rstrip()
+            self._give("content", text)
+            self._space = before[len(text) :]
+            self._buffer, self._state = self._buffer[len(before) :], self._opening
+            return True
+        self._give_all_but("content", trigger)
+        return False
+
+    def _opening(self) -> bool:
+        assert self._tools is not None
+        start = self._tools.start
+        if self._buffer.startswith(start):
+            self._buffer, self._state = self._buffer[len(start) :], self._name
+            return True
+        if self._may_become(self._buffer, start):
+            return False
+        if self._final and start.startswith(self._buffer):
+            self._state = self._done
+            return True
+        self._give("content", self._space + self._buffer[0])
+        self._space = ""
+        self._buffer, self._state = self._buffer[1:], self._content
+        return True
+
+    def _name(self) -> bool:
+        assert self._tools is not None
+        name, found, after = self._buffer.partition(self._tools.middle)
+        if not found:
+            return False
+        self._call += 1
+        self._pieces.append(Piece("call", name, self._call))
+        self._buffer, self._state, self._depth = after, self._arguments, 0
+        return True
+
+    def _arguments(self) -> bool:
+        end = self._end_of_json()
+        if text := self._buffer[:end]:
+            self._pieces.append(Piece("arguments", text, self._call))
+        self._buffer = self._buffer[end:]
+        if self._depth == 0 and text.strip():
+            self._state = self._after_call
+            return True
+        return False
+
+    def _after_call(self) -> bool:
+        assert self._tools is not None
+        more = self._tools.end + self._tools.separator + self._tools.begin
+        if self._buffer.startswith(more):
+            self._buffer, self._state = self._buffer[len(more) :], self._name
+            return True
+        if self._may_become(self._buffer, more):
+            return False
+        self._state = self._done
+        return True
+
+    def _done(self) -> bool:
+        """Behind the calls stands nothing but their closing."""
+        self._buffer = ""
+        return False
+
+    def _end_of_json(self) -> int:
+        """How much of the buffer belongs to the object of arguments."""
+        for at, char in enumerate(self._buffer):
+            if self._in_string:
+                if self._escaped:
+                    self._escaped = False
+                elif char == "\\":
+                    self._escaped = True
+                elif char == '"':
+                    self._in_string = False
+            elif char == '"':
+                self._in_string = True
+            elif char in "{[":
+                self._depth += 1
+            elif char in "}]":
+                self._depth -= 1
+                if self._depth == 0:
+                    return at + 1
+        return len(self._buffer)
+
+    def _may_become(self, text: str, mark: str) -> bool:
+        return not self._final and len(text) < len(mark) and mark.startswith(text)
+
+    def _give(self, kind: Literal["reasoning", "content"], text: str) -> None:
+        if text:
+            self._began = True
+            self._pieces.append(Piece(kind, text))
+
+    def _give_all_but(self, kind: Literal["reasoning", "content"], mark: str) -> None:
+        """Hold back what may be the start of `mark`, and space that may turn out to stand in front of it."""
+        text = self._buffer
+        if mark and not self._final:
+            held = next((size for size in range(min(len(mark) - 1, len(text)), 0, -1) if text.endswith(mark[:size])), 0)
+            text = text[: len(text) - held].rstrip()
+        elif kind == "reasoning":
+            text = text.rstrip()
+        self._give(kind, text)
+        self._buffer = self._buffer[len(text) :]

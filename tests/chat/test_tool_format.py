@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from homespec.chat.tool_format import FORMATS, ToolFormat, detect
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ 'return <tool_call>\\n{\"name\": ...}\\n</tool_call>' }}", "hermes"),
+        ('<|start_header_id|>{{ \'{"name": "\' + name + \'", "parameters": \' }}', "llama3"),
+        ("{{ '<|python_tag|>' }}", "llama3"),
+        ("{{ '[TOOL_CALLS] [' }}", "mistral_spaced"),
+        ("{{ '[TOOL_CALLS][' }}", "mistral"),
+        ("{{ '[TOOL_CALLS]' + name + '[ARGS]' }}", "mistral_args"),
+        ("{{ '<｜tool▁calls▁begin｜>' }}```json", "deepseek"),
+        ("{{ '<｜tool▁calls▁begin｜>' }}", "deepseek_v31"),
+        ('<|tool_call|>{"name": "f"}<|/tool_call|>', "phi"),
+        ("<|tool_call|>[{}]<|/tool_call|>", "phi_list"),
+        ("<TOOLCALL>[]</TOOLCALL>", "nemotron"),
+        ("<tool_call>f\n<arg_key>x</arg_key>", None),
+        ("<|tool_call|>", "granite"),
+        ("<function={{ name }}>{{ arguments }}</function>", "functionary"),
+        ("<tool_call>\n<function=f>\n<parameter=x>", None),
+        ("{{ messages }}", None),
+    ],
+)
+def test_a_template_tells_its_format(template: str, expected: str | None) -> None:
+    assert detect(template) == expected
+
+
+@pytest.mark.parametrize("tool_format", FORMATS.values(), ids=FORMATS)
+def test_a_trigger_starts_every_call(tool_format: ToolFormat) -> None:
+    assert tool_format.trigger
+    assert tool_format.start.startswith(tool_format.trigger)
