@@ -55,7 +55,7 @@ def test_a_context_beyond_all_memory_is_refused_at_once(models: Models, tmp_path
 
 
 def test_a_target_that_does_not_fit_is_refused_with_the_nearest_plan(models: Models, tmp_path: Path) -> None:
-    """Field log M-02: a refusal at the start, not a death at the first request."""
+    """A refusal at the start, not a death at the first request."""
     environment = with_free_memory(tmp_path, 330 * MIB)
     finished = run_serve(tmp_path, "--demo", "--ctx", "8192", *ANY_PORT, environment=environment)
     refused(finished, str(models.demo), "8192 tokens", "230.0 MiB may be used", "Nearest that fits: --ctx ")

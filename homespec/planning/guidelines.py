@@ -1,4 +1,4 @@
-"""The rules of thumb of design §5 for one model: where to look for a good D before anything was measured. Pure."""
+"""The rules of thumb for one model: where to look for a good D before anything was measured. Pure."""
 
 from __future__ import annotations
 

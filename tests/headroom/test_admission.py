@@ -124,7 +124,7 @@ GRID = [
 
 
 def test_no_drafter_changes_the_target_and_nothing_is_over_committed() -> None:
-    """The 150 budgets that design §6 asks for: simulated devices x contexts x drafters."""
+    """150 budgets: simulated devices x contexts x drafters."""
     admissions = refusals = 0
     for host, gpu, n_ctx, names in GRID:
         budget = box(host, *([gpu] if gpu else []))

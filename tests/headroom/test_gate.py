@@ -93,7 +93,7 @@ def test_memory_of_the_box_is_counted_once_where_the_device_shares_it() -> None:
 
 
 def test_a_device_that_shares_the_box_still_has_a_limit_of_its_own() -> None:
-    """Field log M-11: Metal gives out some 12 of 16 GB."""
+    """Metal gives out some 12 of 16 GB."""
     result = planned(SMALL, WITH_GPU, box(16, 4, unified=True))
     assert 0 < result.choice.n_gpu_layers < 33
     assert box(16, 4, unified=True).required(result.footprint)[HOST] == result.footprint.total_bytes

@@ -183,7 +183,7 @@ surveyor.main()
 async def test_a_dry_run_that_dies_is_computed_marked_and_never_lower(
     models: Models, survey: Survey, free: pytest.MonkeyPatch
 ) -> None:
-    """Field log M-01: a failed measurement once made 4 GB look like 315 MB."""
+    """A failed measurement once made 4 GB look like 315 MB."""
     asked = settings(models.demo, n_ctx=4096)
     honest = (await plan(survey, asked, models.demo)).target.footprint
     async with Survey(command=(sys.executable, "-c", DIES)) as dying:

@@ -84,7 +84,7 @@ def test_a_reserve_larger_than_the_box_is_one_line(tmp_path: Path) -> None:
 
 
 def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
-    """Field log V-04: a verdict and the reason per candidate."""
+    """A verdict and the reason per candidate."""
     vocabulary = models.demo_vocabulary
     drafts = {
         "good": models.random_drafter,
