@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from homespec.engine.drafters.drafter import Draft, DraftRequest
-from homespec.engine.drafters.head import HeadContext
+from homespec.engine.drafters.head import HeadContext, HeadDrafter
 from homespec.engine.drafters.kind import Head
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.hidden_batch import MROPE_PLANES, HiddenBatch
@@ -33,15 +33,12 @@ class Block:
         return min(self.size, num_tokens + self.first_draft)
 
 
-class BlockDrafter:
+class BlockDrafter(HeadDrafter):
     """See Drafter. `dflash` and `dspark` differ in the layout of the block and in how they read it."""
 
     def __init__(self, name: str, context: HeadContext, target: Vocab, head: Head, block: Block, width: int) -> None:
         """width: of the target's states, all tapped layers together."""
-        self.name = name
-        self.memory = context.memory
-        self._head = context
-        self._target = target
+        super().__init__(name, context, target)
         self._block = block
         mask = context.context.model.vocab.mask
         assert mask is not None
@@ -50,15 +47,6 @@ class BlockDrafter:
         planes = MROPE_PLANES if head.has_mrope else 1
         self._states = HiddenBatch(capacity, width, has_tokens=False, planes=planes)
         self._batch = Batch(capacity)
-
-    def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
-        self._head.begin(slot_id, source_id, num_shared)
-
-    def close(self, slot_id: int) -> None:
-        self._head.close(slot_id)
-
-    def shutdown(self) -> None:
-        self._head.shutdown()
 
     def prefill(self, slot_id: int, token_ids: list[int]) -> None:
         self._inject([slot_id], frozenset({slot_id}))

@@ -9,6 +9,7 @@ from homespec.engine.drafters.trail import Trail
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.taps import Hidden, TapPlan
+from homespec.engine.llama.vocab import Vocab
 from homespec.errors import KvCacheFull
 from homespec.status import ModelMemory
 
@@ -127,3 +128,22 @@ class HeadContext:
         self.context.close()
         if self._owns_model:
             self.context.model.close()
+
+
+class HeadDrafter:
+    """What every drafter over a head's context does the same way; see Drafter."""
+
+    def __init__(self, name: str, head: HeadContext, target: Vocab) -> None:
+        self.name = name
+        self.memory = head.memory
+        self._head = head
+        self._target = target
+
+    def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
+        self._head.begin(slot_id, source_id, num_shared)
+
+    def close(self, slot_id: int) -> None:
+        self._head.close(slot_id)
+
+    def shutdown(self) -> None:
+        self._head.shutdown()

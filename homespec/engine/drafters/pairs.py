@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from homespec.engine.drafters.drafter import Draft, DraftRequest
-from homespec.engine.drafters.head import HeadContext
+from homespec.engine.drafters.head import HeadContext, HeadDrafter
 from homespec.engine.llama.hidden_batch import HiddenBatch
 from homespec.engine.llama.taps import Hidden
 from homespec.engine.llama.vocab import Vocab
@@ -35,27 +35,15 @@ class _Run:
     draft: list[Proposal] = field(default_factory=list)
 
 
-class PairDrafter:
+class PairDrafter(HeadDrafter):
     """See Drafter. `eagle3` and `mtp` differ in the states they read and in the position of a row."""
 
     def __init__(self, name: str, head: HeadContext, target: Vocab, *, has_all_outputs: bool) -> None:
         """has_all_outputs: the head's graph ignores which rows want logits, so either all do or none."""
-        self.name = name
-        self.memory = head.memory
-        self._head = head
-        self._target = target
+        super().__init__(name, head, target)
         self._has_all_outputs = has_all_outputs
         capacity = head.context.params.n_batch
         self._batch = HiddenBatch(capacity, head.context.model.n_embd, has_tokens=True)
-
-    def begin(self, slot_id: int, source_id: int | None, num_shared: int) -> None:
-        self._head.begin(slot_id, source_id, num_shared)
-
-    def close(self, slot_id: int) -> None:
-        self._head.close(slot_id)
-
-    def shutdown(self) -> None:
-        self._head.shutdown()
 
     def prefill(self, slot_id: int, token_ids: list[int]) -> None:
         self._catch_up(slot_id, token_ids, frozenset({slot_id}))
