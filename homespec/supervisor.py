@@ -50,8 +50,8 @@ from homespec.frames import (
 )
 from homespec.job import Job
 from homespec.metrics import Ledger
+from homespec.progress import Progress
 from homespec.status import (
-    DraftState,
     EngineSnapshot,
     EngineStatus,
     Event,
@@ -60,6 +60,7 @@ from homespec.status import (
     QueueStatus,
     RequestStatus,
 )
+from homespec.suspicion import suspects
 
 logger = logging.getLogger("homespec.supervisor")
 
@@ -68,8 +69,6 @@ MAX_BACKOFF_S = 30.0
 MAX_FAST_FAILURES = 5
 FAST_FAILURE_S = 60.0
 """An engine that lived longer than this after it was ready has not failed fast."""
-QUARANTINE_ROUNDS = 16
-"""A drafter that has been through fewer rounds than this when the engine dies is suspected."""
 WATCH_INTERVAL_S = 0.25
 GPU_RETRY_S = 2.0
 RETRY_AFTER_S = 5
@@ -83,24 +82,6 @@ class MissingGpu:
     wait_s: float
     """How long it is looked for again."""
     then: Literal["fail", "cpu"]
-
-
-@dataclass(slots=True)
-class _Progress:
-    """The decode loop's counter, and since when it stands still with work to do."""
-
-    counter: int = 0
-    since: float = 0.0
-    busy: bool = False
-    heard: float = 0.0
-
-    def beat(self, frame: Heartbeat, now: float) -> None:
-        if frame.progress != self.counter or not frame.busy:
-            self.since = now
-        self.counter, self.busy, self.heard = frame.progress, frame.busy, now
-
-    def waited_s(self, now: float) -> float:
-        return max(now - self.since if self.busy else 0.0, now - self.heard)
 
 
 Fit = Callable[[EngineSettings], Awaitable[Fitted]]
@@ -147,7 +128,7 @@ class Supervisor:
         """Everything that has not been answered."""
         self._queue = FairQueue()
         """Those of them that the engine has not been given yet."""
-        self._progress = _Progress()
+        self._progress = Progress()
         self._restarts = 0
         self._last_exit: str | None = None
         self._quarantined = dict(settings.quarantined)
@@ -473,7 +454,7 @@ class Supervisor:
         self._gpu_missed_at = None
         self._before = None
         self._finish_restart(None)
-        self._progress = _Progress(since=time.monotonic(), heard=time.monotonic())
+        self._progress = Progress(since=time.monotonic(), heard=time.monotonic())
         self._tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
         self._catch_up(self._child)
         waiting = set(self._queue.jobs())
@@ -497,13 +478,13 @@ class Supervisor:
         self._restarts += 1
         self.phase, self.detail = Phase.RESTARTING, f"the engine {reason}; starting it again"
         self._tell("engine", f"died: {reason}")
-        self._suspect_drafter(reason, killed=ended == KILLED and not stalled and not self._broke_protocol)
+        self._suspect_drafters(reason, killed=ended == KILLED and not stalled and not self._broke_protocol)
         self._engine_gone(reason, code="engine_died")
 
     def _engine_gone(self, reason: str, *, code: str) -> None:
         """End the answers that cannot move to the next engine."""
         self.ledger.engine_gone()
-        self._progress = _Progress()
+        self._progress = Progress()
         for job in list(self._jobs.values()):
             if job.has_sent or job.times_sent > 1:
                 del self._jobs[job.id]
@@ -550,31 +531,12 @@ class Supervisor:
         job.times_sent += 1
         child.send(job.frame)
 
-    def _suspect_drafter(self, reason: str, *, killed: bool) -> None:
-        """A death while a model drafter was loading or new is put down to it: the target comes back without.
-
-        killed: by SIGKILL, and not by us. That is how an engine ends for which there was no memory (kernel, control
-        group, systemd-oomd), and then every drafter with memory of its own is one too many.
-        """
-        snapshot = self.ledger.snapshot
-        if snapshot is None:
-            return
-        for drafter in snapshot.speculation.drafters:
-            if drafter.path is None or drafter.state is DraftState.OFF:
-                continue
-            stats = snapshot.speculation.totals.get(drafter.name)
-            is_new = stats is None or stats.num_drafts < QUARANTINE_ROUNDS
-            if drafter.state is DraftState.LOADING or is_new:
-                self._quarantine(drafter.name, f"crashed: the engine {reason} while {drafter.path} was new")
-            elif killed:
-                self._quarantine(
-                    drafter.name,
-                    f"crashed: the engine {reason}, perhaps for want of memory, with {drafter.path} loaded",
-                )
-
-    def _quarantine(self, name: str, reason: str) -> None:
-        self._quarantined[name] = reason
-        self._tell("drafter", f"{name} quarantined: {reason}")
+    def _suspect_drafters(self, reason: str, *, killed: bool) -> None:
+        """The target comes back without what its death is put down to."""
+        found = suspects(self.ledger.snapshot, reason, killed=killed) if self.ledger.snapshot else {}
+        for name, suspicion in found.items():
+            self._quarantined[name] = suspicion
+            self._tell("drafter", f"{name} quarantined: {suspicion}")
 
     def _give_up(self, fast_failures: int) -> EngineError:
         message = f"the engine died {fast_failures} times in a row, last: {self._last_exit}; see the log above"
