@@ -13,6 +13,7 @@ from homespec import __version__
 from homespec.config import DEFAULT_URL, DEFAULT_WEB_PORT, load, load_layers
 from homespec.errors import ConfigError, ExitCode, HomespecError
 from homespec.service.commands import service
+from homespec.stats import MAX_DRAFT_TOKENS
 from homespec.units import one_line
 
 app = typer.Typer(
@@ -155,7 +156,7 @@ def doctor(
     drafter: Annotated[str, typer.Option(help="With --divergence: the drafter to compare.")] = "auto",
     prompts: Annotated[int, typer.Option(help="With --divergence: number of prompts.", min=1)] = 12,
     max_tokens: Annotated[int, typer.Option(help="With --divergence: longest answer.", min=1)] = 128,
-    max_draft_tokens: Annotated[int, typer.Option(help="With --divergence: D.", min=1, max=16)] = 7,
+    max_draft_tokens: Annotated[int, typer.Option(help="With --divergence: D.", min=1, max=MAX_DRAFT_TOKENS)] = 7,
 ) -> None:
     """Say what this box can do; with --divergence, prove that drafting changes no answer."""
     from homespec.doctor.examination import examine, examine_divergence

@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from homespec.errors import ConfigError
 from homespec.profiles.box import detect
 from homespec.profiles.profile import AUTO, OFF, Profile, named, pick
+from homespec.stats import MAX_DRAFT_TOKENS
 
 ENV_PREFIX = "HOMESPEC_"
 DEFAULT_PORT = 8642
@@ -61,7 +62,7 @@ class Settings(BaseSettings):
     """Where past answers are kept over a restart; None: nowhere."""
     controller: Literal["auto", "off"] = "auto"
     """auto: drafter and D are decided round by round, from measured costs; off: D is always `max_draft_tokens`."""
-    max_draft_tokens: Annotated[int, Field(ge=0, le=16)] | Literal["auto"] = "auto"
+    max_draft_tokens: Annotated[int, Field(ge=0, le=MAX_DRAFT_TOKENS)] | Literal["auto"] = "auto"
     """D, the most tokens drafted per round; auto: 16, or 4 with `controller = "off"`."""
     acceptance: Literal["coupled", "rejection"] = "coupled"
     """coupled: same seed, same text, whatever is drafted; rejection: more is accepted above temperature 0.5."""

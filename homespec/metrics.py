@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from homespec.stats import DraftStats
+from homespec.stats import MAX_DRAFT_TOKENS, DraftStats
 from homespec.status import (
     Cause,
     DraftState,
@@ -24,7 +24,6 @@ from homespec.status import (
 
 WINDOW_S = 3.0
 DRAFTER_NAMES = ("draft", "eagle3", "mtp", "dflash", "dspark", "suffix", "ngram", "grammar")
-MAX_POSITIONS = 16
 _POOL_GAUGES = {
     "total_bytes": "Memory of a pool",
     "free_bytes": "Memory that could still be allocated without taking any from the target",
@@ -180,7 +179,7 @@ class _Page:
         positions = CounterMetricFamily(
             f"{prefix}_num_accepted_tokens_per_pos", "Draft tokens accepted, by position", labels=["position"]
         )
-        for position in range(MAX_POSITIONS):
+        for position in range(MAX_DRAFT_TOKENS):
             counts = total.num_accepted_per_position
             positions.add_metric([str(position)], counts[position] if position < len(counts) else 0)
         yield positions

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MAX_DRAFT_TOKENS = 16
+"""Ceiling of D: sizes the target's output buffer, so no setting may go over it."""
+
 
 @dataclass(slots=True)
 class DraftStats:

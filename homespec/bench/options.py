@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homespec.errors import ConfigError
+from homespec.stats import MAX_DRAFT_TOKENS
 
-MAX_DRAFT_TOKENS = 16
-"""The engine drafts no more per round, whatever is asked: a sweep beyond would show the same D again."""
 MAX_TOKENS, PER_CATEGORY = 128, None
 QUICK_MAX_TOKENS, QUICK_PER_CATEGORY = 64, 5
 STDOUT = "-"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from homespec.engine.control.cost import MAX_DRAFT_TOKENS
 from homespec.engine.draft_params import draft_gpu_layers, draft_params, draft_window
 from homespec.engine.drafters.dflash import open_dflash
 from homespec.engine.drafters.drafter import Drafter
@@ -23,6 +22,7 @@ from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import TapPlan
 from homespec.errors import DrafterError, ModelError
 from homespec.frames import EngineSettings
+from homespec.stats import MAX_DRAFT_TOKENS
 
 OpenDrafter = Callable[[], Drafter]
 

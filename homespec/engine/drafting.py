@@ -6,13 +6,13 @@ from itertools import takewhile
 
 from homespec.engine.betting import Asking, Betting, Wanted
 from homespec.engine.control.controller import Controller
-from homespec.engine.control.cost import MAX_DRAFT_TOKENS
 from homespec.engine.drafted import Drafted
 from homespec.engine.drafters.drafter import Drafter, DraftRequest
 from homespec.engine.drafters.roster import AUTO, Candidate, Choice, Roster
 from homespec.engine.llama.context import Context
 from homespec.engine.sampling.sampler import Proposal
 from homespec.engine.sequence import Sequence
+from homespec.stats import MAX_DRAFT_TOKENS
 
 
 class Drafting:

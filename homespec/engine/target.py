@@ -8,7 +8,6 @@ from functools import partial
 
 import psutil
 
-from homespec.engine.control.cost import MAX_DRAFT_TOKENS
 from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.library import library
@@ -17,6 +16,7 @@ from homespec.engine.llama.taps import TapPlan
 from homespec.engine.verdicts import Verdicts
 from homespec.errors import ModelUnsupported
 from homespec.frames import DEFAULT_MAX_CTX, EngineSettings
+from homespec.stats import MAX_DRAFT_TOKENS
 from homespec.status import EXACTNESS_PENDING
 
 MAX_SNAPSHOTS = 4

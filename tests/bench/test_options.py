@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.bench.options import MAX_DRAFT_TOKENS, Options, parse_sweep, split_names
+from homespec.bench.options import Options, parse_sweep, split_names
 from homespec.bench.sides import Side, sides_of
 from homespec.errors import ConfigError
+from homespec.stats import MAX_DRAFT_TOKENS
 
 
 @given(st.sets(st.integers(0, MAX_DRAFT_TOKENS), min_size=2), st.sampled_from(["", "D="]))

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from homespec.engine.control.cost import MAX_DRAFT_TOKENS
 from homespec.engine.drafters.drafter import DraftRequest
 from homespec.errors import RequestError
+from homespec.stats import MAX_DRAFT_TOKENS
 from tests.kits.drafters import RecordingDrafter, Script, ScriptedDrafter, continuation_of
 from tests.kits.engines import SCRIPTED, Answer, Driver, ask, running
 from tests.kits.gguf_kit import EOS, NextToken, follow

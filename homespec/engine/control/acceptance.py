@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from homespec.engine.control.cost import MAX_DRAFT_TOKENS
+from homespec.stats import MAX_DRAFT_TOKENS
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.intp]

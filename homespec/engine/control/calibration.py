@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from homespec.engine.control.cost import MAX_DRAFT_TOKENS, CostTable
+from homespec.engine.control.cost import CostTable
 from homespec.engine.control.guidelines import tile_draft_tokens
 from homespec.engine.drafters.drafter import Draft, DraftRequest
 from homespec.engine.llama.batch import Batch
@@ -18,6 +18,7 @@ from homespec.engine.llama.context import Context
 from homespec.engine.sampling.coupled import CoupledSampler
 from homespec.errors import KvCacheFull
 from homespec.frames import Sampling
+from homespec.stats import MAX_DRAFT_TOKENS
 
 ROWS = (1, 2, 4, 8, 16, 3, 5, 6, 12, 7, 9, 10, 13, 17, 24, 32, 48, 64)
 """Row counts to measure, the most telling ones first: kernels work on groups of rows, so costs have steps."""

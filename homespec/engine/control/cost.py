@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from homespec.engine.control.correction import Corrections, Drift
 from homespec.engine.control.guidelines import prior_verify_cost
+from homespec.stats import MAX_DRAFT_TOKENS
 
 Seconds = NDArray[np.float64]
 
@@ -23,8 +24,6 @@ MEASURED, ASSUMED = 0.05, 0.5
 """Standard deviation of a factor on a table that was measured here, and on one that was not."""
 _FIRST_PASSES = 3
 _ASSUMED_DRAFT = 1 / 3
-MAX_DRAFT_TOKENS = 16
-"""Ceiling of D: sizes the target's output buffer, so no setting may go over it."""
 _FILL_ROWS = 3
 """Rows that a round is filled up with at most."""
 
