@@ -5,18 +5,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv demo test check format clean bench-identity packaging
+.PHONY: venv demo test check format clean bench-identity packaging constraints
 
 venv: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "homespec needs Python 3.11 or newer; found $$($(PYTHON) --version). Set PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "creating $(VENV) failed: on Debian and Ubuntu run 'sudo apt install python3-venv python3-dev'" >&2; exit 1; }
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null \
 		|| { echo "no C++ compiler found: on Debian and Ubuntu run 'sudo apt install build-essential'" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,web]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev,web]'
 	@touch $@
 
 demo: $(STAMP)
@@ -39,6 +39,13 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The releases the checks passed with, from a fresh environment that takes the newest ones pyproject.toml allows.
+constraints:
+	rm -rf $(VENV).fresh && $(PYTHON) -m venv $(VENV).fresh
+	$(VENV).fresh/bin/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,web]'
+	$(VENV).fresh/bin/pip freeze --exclude-editable > constraints.txt
+	rm -rf $(VENV).fresh
 
 # The files for distributions, from the templates that 'homespec service install' fills in.
 packaging: $(STAMP)
