@@ -23,8 +23,9 @@ from tests.kits.identity import divergences
 from tests.kits.models import Models
 from tests.kits.prompts import PROMPTS
 
-DRAFTERS = ("ngram", "self", "random")
-"""`self`: the target drafts for itself; `random`: a drafter without any idea."""
+DRAFTERS = ("suffix", "ngram", "self", "random")
+"""`self`: the target drafts for itself; `random`: a drafter without any idea; also the path of a draft file."""
+FREE = ("suffix", "ngram")
 DRAFT_TOKENS = (1, 2, 3, 4, 7, 15)
 
 
@@ -63,7 +64,7 @@ def _check(models: Models, grid: Grid, drafter: str, plain: dict[float, list[Ans
         assert driver.scheduler.exactness.verdict.strict, driver.scheduler.exactness.verdict.reason
         for temperature, expected in plain.items():
             for num_draft_tokens in grid.draft_tokens:
-                mode = "ngram" if drafter == "ngram" else "draft"
+                mode = drafter if drafter in FREE else driver.roster.file_drafter
                 got = [_answer(driver, grid, prompt, temperature, mode, num_draft_tokens) for prompt in grid.prompts]
                 different = divergences(grid.prompts, expected, got)
                 num_different += len(different)
@@ -87,18 +88,17 @@ def _answer(driver: Driver, grid: Grid, prompt: str, temperature: float, mode: s
 
 
 def _engine(models: Models, drafter: str) -> AbstractContextManager[Driver]:
-    draft = {"ngram": None, "self": models.demo, "random": models.random_drafter}[drafter]
+    named = {"self": models.demo, "random": models.random_drafter}
+    draft = None if drafter in FREE else named.get(drafter, Path(drafter))
     return running(models.demo, draft=draft, n_ctx=4096, exactness="strict", kv_type="auto")
 
 
 def _tell(drafter: str, temperature: float, num_draft_tokens: int, got: list[Answer], different: list[str]) -> None:
     drafted = sum(answer.speculation.drafted for answer in got)
     accepted = sum(answer.speculation.accepted for answer in got)
-    print(
-        f"{drafter:6} temperature {temperature:g} D={num_draft_tokens:<2}: {len(different)} of {len(got)} differ, "
-        f"{accepted} of {drafted} draft tokens accepted",
-        flush=True,
-    )
+    cell = f"{Path(drafter).stem:6} temperature {temperature:g} D={num_draft_tokens:<2}"
+    share = f"{accepted} of {drafted} draft tokens accepted"
+    print(f"{cell}: {len(different)} of {len(got)} differ, {share}", flush=True)
     for line in different:
         print(f"  {line}", flush=True)
 
