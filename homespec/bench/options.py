@@ -47,6 +47,11 @@ class Options:
             _check_draft_length(self.max_draft_tokens, "--max-draft-tokens")
         if len(set(self.drafters)) < len(self.drafters):
             raise ConfigError(f"--drafter names one twice: {', '.join(self.drafters)}")
+        if self.serve[-2:] == ("--draft", "off") and set(self.drafters) != {"off"}:
+            named = ", ".join(self.drafters)
+            raise ConfigError(
+                f"--draft off never drafts: {named} would be plain; use --draft auto for what needs no file"
+            )
         for path in (self.html, None if self.json in (None, STDOUT) else Path(str(self.json))):
             if path is not None:
                 _check_writable(path)
