@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from homespec.frames import EngineSettings
+from homespec.memory_plan import MemoryPlan
 from homespec.status import ModelMemory
 from homespec.units import MIB, format_bytes
 
@@ -64,6 +65,20 @@ class Footprint(msgspec.Struct, frozen=True, omit_defaults=True):
     def on(self, device: str) -> Shares:
         return self.devices.get(device, Shares())
 
+    def with_context(self, other: Footprint) -> Footprint:
+        """With a second context of the same model, whose weights lie in memory once."""
+        added = {device: msgspec.structs.replace(shares, weights_bytes=0) for device, shares in other.devices.items()}
+        devices = {name: self.on(name) + added.get(name, Shares()) for name in self.devices.keys() | added.keys()}
+        return msgspec.structs.replace(self, devices=devices, growth_bytes=self.growth_bytes + other.growth_bytes)
+
+    def with_weights_of(self, other: Footprint) -> Footprint:
+        """The same with the weights of a part of its file that is loaded along."""
+        weights = {device: Shares(shares.weights_bytes) for device, shares in other.devices.items()}
+        devices = {device: self.on(device) + weights.get(device, Shares()) for device in {**self.devices, **weights}}
+        # Where the part lies between what is mapped anyway, it is not idle any more.
+        reclaimable = max(0, self.reclaimable_bytes - other.on(HOST).weights_bytes)
+        return msgspec.structs.replace(self, devices=devices, reclaimable_bytes=reclaimable)
+
     @property
     def at_load(self) -> ModelMemory:
         """The same as llama.cpp logs it at a real load."""
@@ -91,6 +106,8 @@ class Fitted(msgspec.Struct, frozen=True):
     """What was decided on the way, one line each."""
     target: Footprint | None
     """What the target is expected to take; None when it was not estimated."""
+    plan: MemoryPlan | None = None
+    """The same with what was decided about drafters, for /status."""
 
 
 class ModelFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -118,6 +135,8 @@ class ModelFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     target_width: int | None = None
     """Width of the target that such a drafter was made for."""
     block_size: int | None = None
+    is_in_target: bool = False
+    """A block of the target's own file: it is loaded with the target, and where that is."""
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -134,8 +153,10 @@ class Device(msgspec.Struct, frozen=True):
 # Questions
 
 
-class DescribeModel(msgspec.Struct, frozen=True, tag=True):
+class DescribeModel(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     path: str
+    target_path: str | None = None
+    """Describe what of it would draft for this target: of a file with an MTP block, only that."""
 
 
 class ListDevices(msgspec.Struct, frozen=True, tag=True):

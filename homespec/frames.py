@@ -1,24 +1,16 @@
-"""Typed messages between the daemon and its engine: the only thing that crosses.
-
-On the socket a frame is a four-byte big-endian length and a msgpack map tagged with the struct's name.
-"""
+"""Typed messages between the daemon and its engine: the only thing that crosses. See link.py for how."""
 
 from __future__ import annotations
 
-import socket
-import struct
-import threading
 from typing import Any
 
 import msgspec
 
-from homespec.errors import EngineError, ErrorInfo
+from homespec.errors import ErrorInfo
 from homespec.status import EngineSnapshot, ModelStatus, SpeculationReport, Timings
 
 DEFAULT_MAX_CTX = 8192
 """Context when none is asked for, unless the model was trained for less."""
-MAX_FRAME_BYTES = 64 * 1024 * 1024
-_LENGTH = struct.Struct(">I")
 
 
 class Frame(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -31,6 +23,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     model_path: str
     model_id: str
     draft_path: str | None = None
+    draft_candidates: tuple[str, ...] = ()
+    """Draft files that nobody named, the preferred one first: of those that fit, one becomes `draft_path`."""
     drafter_mode: str = "auto"
     draft_window: int | None = None
     """Tokens of a sequence that the draft model sees; None: all."""
@@ -47,6 +41,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     cached_prefixes: int = 8
     prefill_chunk: int = 256
     threads: int | None = None
+    nice: int = 0
+    """Added to the daemon's own nice level."""
     n_gpu_layers: int = -1
     """Layers of the target on the device; negative means all."""
     kv_type: str = "auto"
@@ -56,17 +52,18 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """coupled: the text does not depend on the drafter; rejection: more draft tokens are accepted."""
     exactness: str = "auto"
     """auto: measured; strict: whatever makes it so, or refuse; fast: neither measured nor sought."""
+    embeddings: str = "auto"
+    """auto: an embedding model embeds, as its file says, and no other; else the pooling: mean, cls or last."""
     chat_template: str = "auto"
     """auto: the model file's own; else the name of a built-in one, or the path of a file."""
     log_native: bool = False
     """Pass llama.cpp's own information lines to the log."""
     quarantined: dict[str, str] = {}
-    """Drafters that must stay off, with the reason."""
+    """Drafters that must stay off until they are asked for by name, with the reason."""
     withdrawn: str = ""
     """Why no drafter with memory of its own may be loaded at present; empty when one may."""
-    """Drafters that must stay off until they are asked for by name, with the reason."""
     refused: dict[str, str] = {}
-    """Drafters that do not fit, with the reason; asking for them does not change that."""
+    """Drafters that do not fit, with the reason; asking for them does not change that, `Admit` does."""
     draft_n_ctx: int | None = None
     """Context of the draft model; None: the target's, at most what it was trained for."""
     draft_kv_type: str | None = None
@@ -100,6 +97,8 @@ class Speculation(msgspec.Struct, frozen=True, omit_defaults=True):
     max_draft_tokens: int | None = None
     acceptance: str | None = None
     """None: as the engine is set."""
+    spans: bool = False
+    """Say of a streamed text which of it accepted draft tokens wrote."""
 
 
 class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,8 +162,10 @@ class ChatPrompt(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """The pair of them around a thinking block."""
 
 
-class TextPrompt(msgspec.Struct, frozen=True, tag=True):
+class TextPrompt(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     text: str
+    suffix: str = ""
+    """Text behind the gap that is to be filled; empty: there is none, the text is gone on from."""
 
 
 class TokenPrompt(msgspec.Struct, frozen=True, tag=True):
@@ -201,6 +202,18 @@ class Generate(Frame, frozen=True):
     """Put the prompt's text in front of the answer's."""
 
 
+class Embed(Frame, frozen=True):
+    """Make vectors of texts."""
+
+    request_id: str
+    inputs: list[str | list[int]]
+    """Texts, or their token ids."""
+    dimensions: int | None = None
+    """Of the vectors; None: as many as the model gives."""
+    truncate: bool = False
+    """Cut texts that are too long, and say so; else they are refused."""
+
+
 class Cancel(Frame, frozen=True):
     request_id: str
 
@@ -217,6 +230,28 @@ class Withdraw(Frame, frozen=True):
 
 class Readmit(Frame, frozen=True):
     """Drafters with memory of their own may be loaded again."""
+
+
+class Admit(Frame, frozen=True):
+    """The draft file that did not fit does so now: it may be loaded, in this way. See EngineSettings."""
+
+    draft_n_ctx: int | None
+    draft_kv_type: str | None
+    draft_gpu_layers: int | None
+
+    def applied_to(self, settings: EngineSettings) -> EngineSettings:
+        """Nothing of the target's changes."""
+        return msgspec.structs.replace(
+            settings,
+            refused={},
+            draft_n_ctx=self.draft_n_ctx,
+            draft_kv_type=self.draft_kv_type,
+            draft_gpu_layers=self.draft_gpu_layers,
+        )
+
+
+class ReloadDrafter(Frame, frozen=True):
+    """Unload the draft model before the next round, and load it again from its file."""
 
 
 class Tokenize(Frame, frozen=True):
@@ -270,6 +305,15 @@ class Noted(Frame, frozen=True):
     notices: tuple[str, ...]
 
 
+class DraftProgress(msgspec.Struct, frozen=True, array_like=True):
+    """What drafting has done for an answer so far."""
+
+    rounds: int
+    accepted: int
+    spans: list[tuple[int, int]]
+    """Half-open ranges of the answer's characters that accepted draft tokens wrote, each told once."""
+
+
 class Delta(Frame, frozen=True):
     request_id: str
     text: str
@@ -277,6 +321,8 @@ class Delta(Frame, frozen=True):
     """Tokens of the answer so far."""
     logprobs: list[TokenLogprob] = []
     """Of the tokens since the last Delta."""
+    progress: DraftProgress | None = None
+    """Only where it was asked for."""
 
 
 class Finished(Frame, frozen=True):
@@ -291,6 +337,16 @@ class Finished(Frame, frozen=True):
     speculation: SpeculationReport
     logprobs: list[TokenLogprob] = []
     """Of the tokens that no Delta has carried."""
+
+
+class Embedded(Frame, frozen=True):
+    """Answer to Embed."""
+
+    request_id: str
+    vectors: list[bytes]
+    """Of length 1; float32, little-endian."""
+    num_tokens: int
+    """Of all texts together."""
 
 
 class Refused(Frame, frozen=True):
@@ -330,7 +386,20 @@ class Happened(Frame, frozen=True):
     text: str
 
 
-ToEngine = Start | Generate | Cancel | SetDrafter | Withdraw | Readmit | Tokenize | Detokenize | Stop
+ToEngine = (
+    Start
+    | Generate
+    | Embed
+    | Cancel
+    | SetDrafter
+    | Withdraw
+    | Readmit
+    | Admit
+    | ReloadDrafter
+    | Tokenize
+    | Detokenize
+    | Stop
+)
 FromEngine = (
     Loading
     | Ready
@@ -339,6 +408,7 @@ FromEngine = (
     | Noted
     | Delta
     | Finished
+    | Embedded
     | Refused
     | Tokens
     | Text
@@ -346,59 +416,7 @@ FromEngine = (
     | Heartbeat
     | Happened
 )
-Answer = Delta | Finished | Refused | Tokens | Text
+Request = Generate | Embed | Tokenize | Detokenize
+"""Frames that are answered."""
+Answer = Delta | Finished | Embedded | Refused | Tokens | Text
 """Frames that belong to one request."""
-
-_encoder = msgspec.msgpack.Encoder()
-_from_engine = msgspec.msgpack.Decoder(FromEngine)
-_to_engine = msgspec.msgpack.Decoder(ToEngine)
-
-
-def encode(frame: Frame) -> bytes:
-    """The frame with its length in front."""
-    body = _encoder.encode(frame)
-    if len(body) > MAX_FRAME_BYTES:
-        raise EngineError(f"frame of {len(body)} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return _LENGTH.pack(len(body)) + body
-
-
-def body_length(header: bytes) -> int:
-    """Length of the body that follows `header`; raises EngineError when it is over the limit."""
-    (length,) = _LENGTH.unpack(header)
-    if length > MAX_FRAME_BYTES:
-        raise EngineError(f"frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return int(length)
-
-
-HEADER_BYTES = _LENGTH.size
-
-
-def decode_from_engine(body: bytes) -> FromEngine:
-    return _from_engine.decode(body)
-
-
-class Link:
-    """The engine's end of the socket: blocking reads from one thread, writes from any."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._reader = sock.makefile("rb")
-        self._write_lock = threading.Lock()
-
-    def receive(self) -> ToEngine | None:
-        """The next frame, or None when the daemon is gone."""
-        try:
-            header = self._reader.read(HEADER_BYTES)
-            if len(header) < HEADER_BYTES:
-                return None
-            length = body_length(header)
-            body = self._reader.read(length)
-        except ConnectionError:  # it went without reading all that was sent to it
-            return None
-        return _to_engine.decode(body) if len(body) == length else None
-
-    def send(self, frame: Frame) -> None:
-        """Raises OSError when the daemon is gone."""
-        data = encode(frame)
-        with self._write_lock:
-            self._sock.sendall(data)

@@ -15,7 +15,7 @@ from homespec.status import DraftState, EngineCounters, ModelMemory, Phase
 RECORDS = [
     member
     for _, member in inspect.getmembers(status, inspect.isclass)
-    if dataclasses.is_dataclass(member) and member.__module__ == status.__name__
+    if dataclasses.is_dataclass(member) and member.__module__.startswith(f"{status.__name__}.")
 ]
 
 

@@ -10,22 +10,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from homespec import frames
+from homespec import frames, link
 from homespec.errors import EngineError, ErrorInfo
 from homespec.frames import (
-    HEADER_BYTES,
+    Admit,
     Cancel,
     ChatPrompt,
     Constraint,
     Delta,
     Detokenize,
+    DraftProgress,
+    Embed,
+    Embedded,
     EngineSettings,
     Finished,
     Frame,
     Generate,
     Happened,
     Heartbeat,
-    Link,
     LoadFailed,
     Loading,
     Measured,
@@ -33,6 +35,7 @@ from homespec.frames import (
     Readmit,
     Ready,
     Refused,
+    ReloadDrafter,
     Sampling,
     SetDrafter,
     Snapshot,
@@ -46,10 +49,8 @@ from homespec.frames import (
     TokenPrompt,
     Tokens,
     Withdraw,
-    body_length,
-    decode_from_engine,
-    encode,
 )
+from homespec.link import HEADER_BYTES, Link, body_length, decode_from_engine, encode
 from homespec.stats import DraftStats
 from homespec.status import (
     DeviceMemory,
@@ -123,10 +124,14 @@ TO_ENGINE: list[Frame] = [
     ),
     Generate("r", TextPrompt("text"), Sampling()),
     Generate("r", TokenPrompt([0, 49151]), Sampling(), max_tokens=None),
+    Generate("r", TextPrompt("def f(", "): pass"), Sampling()),
+    Embed("r", ["text", [1, 2]], dimensions=8, truncate=True),
     Cancel("r"),
     SetDrafter("off"),
     Withdraw("withdrawn: 10 MiB free"),
     Readmit(),
+    Admit(2048, "q8_0", 0),
+    ReloadDrafter(),
     Tokenize("r", "text", special=True),
     Detokenize("r", [1, -5]),
     Stop(),
@@ -137,8 +142,9 @@ FROM_ENGINE: list[Frame] = [
     Measured("strict", "agrees bit for bit"),
     LoadFailed("ModelCorrupt", "cut short"),
     Noted("r", ("left out",)),
-    Delta("r", "té", 3, LOGPROBS),
+    Delta("r", "té", 3, LOGPROBS, DraftProgress(2, 1, [(0, 1)])),
     Finished("r", "", "stop", 1, 2, 3, Timings(1, 2.0, None, 3, 4.0, 5.0, 6, 7, 8), REPORT, LOGPROBS),
+    Embedded("r", [b"\x00\x00\x80?"], 3),
     Refused("r", ErrorInfo("busy", 503, "server_error", None, "queue_full", 2)),
     Tokens("r", [1, 2]),
     Text("r", "text"),
@@ -226,7 +232,7 @@ def test_sending_to_a_daemon_that_is_gone_raises() -> None:
 
 
 def test_a_message_over_the_limit_is_refused_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 100)
+    monkeypatch.setattr(link, "MAX_FRAME_BYTES", 100)
     with pytest.raises(EngineError, match=r"frame of \d+ bytes is over the limit of 100"):
         encode(Text("r", "x" * 200))
     with pytest.raises(EngineError, match="frame of 101 bytes is over the limit of 100"):
