@@ -77,7 +77,12 @@ class Betting:
         }
 
     def observe(
-        self, rows: int, verify_s: float, drafted: Mapping[str, Drafted], results: list[tuple[Sequence, list[int], int]]
+        self,
+        rows: int,
+        verify_s: float,
+        rewind_s: float,
+        drafted: Mapping[str, Drafted],
+        results: list[tuple[Sequence, list[int], int]],
     ) -> None:
         """Tell the controller what came of it. results: tokens that each sequence kept, how many were drafts."""
         outcomes = [
@@ -91,7 +96,7 @@ class Betting:
             )
             for sequence, kept, num_accepted in results
         ]
-        self.controller.observe(RoundTimes(rows, verify_s, dict(self._draft_s)), outcomes)
+        self.controller.observe(RoundTimes(rows, verify_s, dict(self._draft_s), rewind_s), outcomes)
 
     def _ready(self, asking: list[Asking]) -> dict[str, dict[str, Drafted]]:
         """Drafts that cost nothing, by sequence and drafter; what a constraint forces beats them all."""

@@ -24,16 +24,26 @@ class Costs:
         self._context = context
         self._roster = roster
         self._kept = kept or Kept("costs")
-        self._key = context_key(context)
-        table = self._read()
-        self.source = "unknown" if table is None else "kept"
         on_cpu = not library().offload_devices()
-        cost = CostModel(table, max_rows=context.params.n_outputs_max, on_cpu=on_cpu)
+        cost = CostModel(None, max_rows=context.params.n_outputs_max, on_cpu=on_cpu)
         self.controller = Controller(cost, least_rows=least_rows)
-        self._calibration = Calibration(context, self._probe_id) if table is None else None
+        self._key = self.source = ""
+        self._calibration: Calibration | None = None
         self._measured_drafters: set[int] = set()
         """Their ids: a drafter that is loaded again is measured again."""
         self._drafting: tuple[str, Iterator[dict[int, float]]] | None = None
+        self.settings_changed()
+
+    def settings_changed(self) -> None:
+        """The context may decode with other settings than before: what they cost is another question."""
+        if (key := context_key(self._context)) == self._key:
+            return
+        self.interrupt()
+        self._key, self.source, table = key, "unknown", self._read(key)
+        self._calibration = None if table is not None else Calibration(self._context, self._probe_id)
+        if table is not None:
+            self.controller.cost.use(table)
+            self.source = "kept"
 
     @property
     def is_pending(self) -> bool:
@@ -50,6 +60,12 @@ class Costs:
             self._measured_drafters.add(id(drafter))
             steps = draft_seconds(self._asking(drafter), self._probe_id, self._context.model.vocab.n_vocab)
             self._drafting = drafter.name, steps
+
+    @property
+    def threads(self) -> tuple[int, int]:
+        """For a single row, and for batches."""
+        params = self._context.params
+        return params.n_threads, params.n_threads_batch or params.n_threads
 
     def interrupt(self) -> bool:
         """A request comes; True when that has freed cells of the target's KV cache."""
@@ -87,8 +103,8 @@ class Costs:
         costly = [drafter for drafter in self._roster.drafters() if drafter.name not in FREE]
         return next((drafter for drafter in costly if id(drafter) not in self._measured_drafters), None)
 
-    def _read(self) -> CostTable | None:
+    def _read(self, key: str) -> CostTable | None:
         with suppress(msgspec.ValidationError):
-            found = self._kept.get(self._key)
+            found = self._kept.get(key)
             return None if found is None else msgspec.convert(found, CostTable)
         return None

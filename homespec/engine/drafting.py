@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import takewhile
+from time import perf_counter
 
 from homespec.engine.betting import Asking, Betting, Wanted
 from homespec.engine.control.controller import Controller
@@ -27,9 +29,12 @@ class Drafting:
         self._roster = roster
         self._max_draft_tokens = max_draft_tokens
         self.betting = Betting(controller, self._make) if controller is not None else None
+        self.draft_s: defaultdict[str, float] = defaultdict(float)
+        """Seconds that drafters took in this round, by sequence: those that share a call share its time."""
 
     def draft(self, sequences: list[Sequence]) -> dict[str, Drafted]:
         """A draft, or the reason for none, for each sequence."""
+        self.draft_s.clear()
         drafted: dict[str, Drafted] = {}
         fixed: list[tuple[Sequence, Choice]] = []
         asking: list[Asking] = []
@@ -81,8 +86,11 @@ class Drafting:
     def _make(self, drafter: Drafter, wanted: list[Wanted]) -> list[Drafted]:
         """Let a drafter draft, and cut what the target or a constraint would not take."""
         made = []
+        started = perf_counter()
         drafts = self._roster.propose(drafter, [_request(each) for each in wanted])
+        share_s = (perf_counter() - started) / len(wanted)
         for each, draft in zip(wanted, drafts, strict=True):
+            self.draft_s[each.sequence.id] += share_s
             proposals = self._possible(each, draft.proposals)
             reason = draft.reason or "not a token of the target"
             made.append(_legal(each.sequence, Drafted(drafter.name, proposals, reason)))

@@ -60,14 +60,17 @@ class Round:
         self.totals: defaultdict[str, DraftStats] = defaultdict(DraftStats)
         self.skipped: Counter[str] = Counter()
         """Sequences that went through a round without a draft, by reason."""
+        self.draft_s = self.verify_s = 0.0
+        """Seconds that drafters and the target's passes took."""
 
     def run(self, sequences: list[Sequence], *, draft: bool = True) -> None:
         """Every sequence must have exactly one pending token. `draft=False` makes a plain step."""
         drafted = self._drafting.draft(sequences) if draft else dict.fromkeys((each.id for each in sequences), _NO_ROOM)
         started = perf_counter()
         blocks = self._blocks(sequences, drafted, may_fill=draft)
+        kept = perf_counter()
         first_rows = self._verify(blocks)
-        spent = perf_counter() - started
+        verify_s, rewind_s = perf_counter() - kept, kept - started
         try:
             for block, first_row in zip(blocks, first_rows, strict=True):
                 self._accept(block, first_row)
@@ -76,10 +79,13 @@ class Round:
             started = perf_counter()
             for block in blocks:
                 self._take_back(block)
-        spent += perf_counter() - started
+        rewind_s += perf_counter() - started
+        self._book(blocks, verify_s + rewind_s)
         if draft and self._drafting.betting is not None:
+            if not self._context.copies_state or not any(block.drafted.proposals for block in blocks):
+                verify_s, rewind_s = verify_s + rewind_s, 0.0  # nothing that a draft would be to blame for
             results = [(block.sequence, block.kept, block.num_accepted) for block in blocks]
-            self._drafting.betting.observe(self._batch.n_tokens, spent, drafted, results)
+            self._drafting.betting.observe(self._batch.n_tokens, verify_s, rewind_s, drafted, results)
 
     def _blocks(self, sequences: list[Sequence], drafted: dict[str, Drafted], *, may_fill: bool) -> list[_Block]:
         rows = [[sequence.token_ids[-1], *drafted[sequence.id].token_ids] for sequence in sequences]
@@ -128,7 +134,7 @@ class Round:
             ):
                 row, num_kept = num_kept, num_kept + 1
                 block.num_accepted += from_draft
-                if self.keep(sequence, token, logits[row]):
+                if self.keep(sequence, token, logits[row], from_draft=from_draft):
                     break
         except RequestError as error:
             sequence.fail(error.info)
@@ -155,6 +161,16 @@ class Round:
             self._context.clear(sequence.slot_id)
             sequence.num_computed_tokens = 0
 
+    def _book(self, blocks: list[_Block], verify_s: float) -> None:
+        """Each sequence's share of the time that the round took: of the target's pass by its rows."""
+        self.verify_s += verify_s
+        num_rows = sum(len(block.token_ids) for block in blocks)
+        for block in blocks:
+            draft_s = self._drafting.draft_s.pop(block.sequence.id, 0.0)
+            self.draft_s += draft_s
+            block.sequence.draft_s += draft_s
+            block.sequence.verify_s += verify_s * len(block.token_ids) / num_rows
+
     def _publish(self, block: _Block, first_row: int) -> None:
         """Hidden states of the kept rows, for a head that reads them. Every row had logits, so both count alike."""
         count = block.sequence.num_computed_tokens - block.checkpoint.n_past
@@ -162,11 +178,12 @@ class Round:
             assert block.sequence.slot_id is not None
             self._context.taps.publish(block.sequence.slot_id, block.checkpoint.n_past, first_row, count)
 
-    def keep(self, sequence: Sequence, token: int, logits: Logits) -> bool:
+    def keep(self, sequence: Sequence, token: int, logits: Logits, *, from_draft: bool = False) -> bool:
         """Add a token to the answer, with what was asked for about it; True when it ends the answer."""
         num_top = sequence.request.num_logprobs
         logprob = None if num_top is None else token_logprob(logits, token, num_top)
-        return sequence.push(token, self._vocab.piece(token), is_end=self._vocab.is_end(token), logprob=logprob)
+        is_end = self._vocab.is_end(token)
+        return sequence.push(token, self._vocab.piece(token), is_end=is_end, logprob=logprob, from_draft=from_draft)
 
     def _count(self, block: _Block) -> None:
         sequence, drafted = block.sequence, block.drafted

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from homespec.engine.control import pause
 from homespec.engine.control.cost import CostTable
 from homespec.engine.drafters.drafter import DraftRequest
+from homespec.status import DraftState
 from tests.kits.drafters import RecordingDrafter, ScriptedDrafter
 from tests.kits.engines import SCRIPTED, Driver, ask, running
 from tests.kits.gguf_kit import follow
@@ -76,6 +79,29 @@ def test_rounds_without_a_draft_have_reasons_that_add_up(engine: Driver) -> None
     assert set(counts(engine)) <= {"does not pay", "paused", "no match", "near the end", "plain speed measured again"}
 
 
+def test_a_drafter_that_never_pays_is_parked_between_answers_and_comes_back_when_named(
+    engine: Driver, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pause, "LONGEST_WAIT", 12)
+    betting(engine, DEAR_ROWS)
+    said = follow(models.chain, START[-1], 100)
+    [answer] = engine.run(ask(START, mode="auto", max_tokens=100))
+    assert answer.token_ids == said
+    status = engine.drafter_status()
+    assert status.state is DraftState.OFF
+    assert re.match(r"parked: draft would cost [\d.]+ T\(1\) for [\d.]+ tokens; back when it is named", status.reason)
+    assert engine.roster.memory.total_bytes == 0
+    assert engine.scheduler.snapshot().speculation.order == ("grammar", "suffix", "ngram")
+    [again] = engine.run(ask(START, mode="draft", max_tokens=20))
+    assert again.token_ids == said[:20]
+    assert engine.drafter_status().state is DraftState.LOADING
+    engine.load_drafter()
+    assert engine.scheduler.snapshot().speculation.order == ("grammar", "suffix", "draft", "ngram")
+    [drafted] = engine.run(ask(START, mode="draft", max_draft_tokens=4, max_tokens=20))
+    assert drafted.token_ids == said[:20]
+    assert drafted.speculation.accepted == drafted.speculation.drafted > 0
+
+
 def test_every_request_has_the_line_of_its_last_decision(engine: Driver) -> None:
     betting(engine, CHEAP_ROWS)
     sequence = engine.submit(ask(START, mode="draft", max_tokens=200))
@@ -93,13 +119,20 @@ def test_the_controller_is_in_the_status(engine: Driver) -> None:
     assert status is not None
     assert (status.costs, status.plain_ms, status.row_costs) == ("unknown", None, {})
     betting(engine, CHEAP_ROWS)
-    engine.run(ask(START, mode="auto", max_tokens=60))
+    [answer] = engine.run(ask(START, mode="draft", max_tokens=60))
     status = engine.scheduler.snapshot().speculation.controller
     assert status is not None
     assert status.plain_ms == pytest.approx(1000.0)
     assert status.row_costs[8] == pytest.approx(1.4)
     assert status.draft_costs == {"draft": pytest.approx(0.05)}
     assert status.decision_us is not None
+    table = status.verify_table
+    assert table is not None
+    assert (table.contexts, table.rows) == ((0,), (1, 2, 3, 4, 8, 16))
+    assert table.ms[0] == pytest.approx((1000, 1100, 3000, 1200, 1400, 1600))
+    assert status.draft_ms["draft"] == pytest.approx({1: 50, 2: 100, 4: 200, 8: 400, 16: 800})
+    bins = status.reliability["draft"]
+    assert sum(each.count for each in bins) >= answer.speculation.accepted > 0
 
 
 def test_a_request_that_names_drafter_and_d_gets_exactly_that(engine: Driver) -> None:

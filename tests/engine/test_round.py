@@ -247,6 +247,18 @@ def test_every_round_is_drafted_or_has_a_reason_why_not(models: Models) -> None:
     assert skipped["near the end"] >= 49
 
 
+def test_answers_share_the_time_of_their_rounds(models: Models) -> None:
+    with running(models.markov, draft=models.markov_drafter_30, n_ctx=N_CTX) as driver:
+        answers = driver.run(*(ask(START, mode=mode, max_tokens=50) for mode in ("draft", "draft", "off")))
+        counters = driver.scheduler.snapshot().counters
+    drafts = [answer.finished.timings.draft_ms or 0.0 for answer in answers]
+    passes = [answer.finished.timings.verify_ms or 0.0 for answer in answers]
+    assert sum(drafts) == pytest.approx(counters.draft_s * 1000)
+    assert sum(passes) == pytest.approx(counters.verify_s * 1000)
+    assert min(drafts[:2]) > 0 == drafts[2]
+    assert min(passes) > 0
+
+
 PENALTIES = {
     "repeat": {"repeat_penalty": 1.3},
     "presence": {"presence_penalty": 1.0},

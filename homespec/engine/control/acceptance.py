@@ -2,152 +2,113 @@
 
 log-odds of taking token i = bin of the drafter's confidence + position + θ, where bins and positions belong to the
 drafter and θ to the sequence. θ lives on a grid and may jump between rounds (fixed share: Herbster and Warmuth,
-"Tracking the Best Expert", 1998), so a switch of text is followed in a few rounds.
-The drafter's part is an online logistic regression with a prior, so a bin that was hardly ever seen stays near where it
-started. All in all: reliability bins, shrunk from global to this sequence.
+"Tracking the Best Expert", 1998), so a switch of text is followed in a few rounds. All in all: reliability bins, shrunk
+from global to this sequence.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from math import log
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from homespec.engine.control.regression import FIRST_BIN, GRID, Floats, Regression, place_of
+from homespec.engine.control.reliability import reliability
 from homespec.stats import MAX_DRAFT_TOKENS
+from homespec.status import ReliabilityBin
 
-Floats = NDArray[np.float64]
-Bins = NDArray[np.intp]
 Confidences = Sequence[float | None]
 
 _EDGES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Of the confidence bins: finer where drafts are long."""
-_GRID = np.linspace(-6.0, 6.0, 17)
 _WIDTH, _WIDTH_OF_SURE = 1.6, 0.8
 """How far θ goes without and with the drafter's confidence, which tells much of what a sequence is like."""
 _JUMP = 1 / 24
 """Share of the belief that starts afresh each round: texts change about every 24 rounds."""
 _HERD, _HERD_STEP = 0.75, 0.04
 """Share of a fresh belief that comes from all sequences of late, and how fast that follows, per batch."""
-_BIN_PRIOR, _POSITION_PRIOR = 3.0, 24.0
-"""What the starting values are worth, in information: a token of chance p that was judged brings p(1 - p)."""
-_MEMORY = 300.0
-"""Most information that counts: older rounds fade."""
-_BATCH = 8
-"""Drafts that are learned from together: the drafter's part moves slowly, and its table takes time to compute."""
 _TINY = 1e-300
-_POSITIONS = np.arange(MAX_DRAFT_TOKENS)
-_BLIND = np.zeros(MAX_DRAFT_TOKENS, np.intp)
+_ONES = np.ones(len(GRID))
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(NamedTuple):
     """Of one draft of one sequence."""
 
-    bins: Bins
+    judge: _Judge
+    places: Sequence[int]
+    """Of its tokens; see `Regression`."""
     chains: Floats
     """Probability of taking at least 1, 2, … tokens for each θ, shape (tokens, grid)."""
     survival: list[float]
     """The same by what is believed of θ; never rising."""
 
 
-class _Regression:
-    """Log-odds by bin and by position, learned from every token that the target has judged."""
-
-    def __init__(self, bins: Floats) -> None:
-        self._bins = bins
-        self._positions = np.zeros(MAX_DRAFT_TOKENS)
-        self._bin_information = np.zeros(len(bins))
-        self._position_information = np.zeros(MAX_DRAFT_TOKENS)
-        self._waiting: list[tuple[Forecast, int, int]] = []
-        self._compute()
-
-    def chains(self, bins: Bins) -> Floats:
-        """Probability of taking at least 1, 2, … tokens for each θ, shape (tokens, grid)."""
-        if bins is _BLIND:
-            return self._blind_chains
-        return np.multiply.accumulate(self._taken[bins, _POSITIONS[: len(bins)]], axis=0)
-
-    def learn(self, forecast: Forecast, num_taken: int, judged: int) -> bool:
-        """Of a draft `judged` tokens were judged and `num_taken` taken. True when that has completed a batch."""
-        self._waiting.append((forecast, num_taken, judged))
-        if len(self._waiting) < _BATCH:
-            return False
-        self._settle()
-        self._waiting.clear()
-        return True
-
-    def _settle(self) -> None:
-        residuals, positions, bins, information = [], [], [], []
-        for forecast, num_taken, judged in self._waiting:
-            reached = 1.0
-            for position, survives in enumerate(forecast.survival[:judged]):
-                expected = survives / reached if reached > 0 else 0.0
-                residuals.append((position < num_taken) - expected)
-                information.append(expected * (1.0 - expected))
-                positions.append(position)
-                reached = survives
-            bins.append(forecast.bins[:judged])
-        places = np.concatenate(bins)
-        _follow(self._bins, self._bin_information, places, residuals, information, _BIN_PRIOR)
-        _follow(self._positions, self._position_information, positions, residuals, information, _POSITION_PRIOR)
-        self._compute()
-
-    def _compute(self) -> None:
-        log_odds = self._bins[:, None, None] + self._positions[None, :, None] + _GRID
-        self._taken = 1.0 / (1.0 + np.exp(-log_odds))
-        """Chance of each token by bin, position and θ."""
-        self._blind_chains = np.multiply.accumulate(self._taken[0], axis=0)
-
-
-def _follow(
-    values: Floats,
-    known: Floats,
-    places: Bins | list[int],
-    residuals: list[float],
-    information: list[float],
-    prior: float,
-) -> None:
-    """One step towards what was seen, the smaller the more is known; changes `values` and `known`."""
-    np.minimum(known + np.bincount(places, information, len(known)), _MEMORY, out=known)
-    values += np.bincount(places, residuals, len(values)) / (prior + known)
-
-
 class _Judge:
     """One regression of a drafter, and the belief about θ of each sequence."""
 
-    def __init__(self, bins: Floats, width: float) -> None:
-        self._regression = _Regression(bins)
+    def __init__(self, bins: Sequence[float], width: float) -> None:
+        """bins: log-odds to start from."""
+        self.regression = Regression(bins)
         self._beliefs: dict[str, Floats] = {}
-        start = np.exp(-np.abs(_GRID) / width)
+        start = np.exp(-np.abs(GRID) / width)
         self._prior: Floats = start / start.sum()
-        self._herd = self._start = self._prior
+        self._herd = self._prior
+        self._begin_with(self._prior)
 
-    def forecast(self, sequence_id: str, bins: Bins, num_tokens: int) -> Forecast:
-        chains = self._regression.chains(bins)
+    def forecast(self, sequence_id: str, places: Sequence[int], num_tokens: int) -> Forecast:
+        chains = self.regression.chains(places)
         survival = chains.dot(self._beliefs.get(sequence_id, self._start)).tolist()
-        return Forecast(bins, chains, survival[:num_tokens])
+        return Forecast(self, places, chains, survival if len(survival) <= num_tokens else survival[:num_tokens])
+
+    def belief(self, sequence_id: str) -> Floats:
+        """Probability of each θ."""
+        return self._beliefs.get(sequence_id, self._start)
 
     def learn(self, sequence_id: str, forecast: Forecast, num_taken: int, judged: int) -> None:
         """Of the first `judged` tokens the target took `num_taken`; if that is one less, it refused the last."""
-        belief = self._beliefs.get(sequence_id, self._start)
         chains = forecast.chains
         if num_taken == judged:
-            belief = belief * chains[num_taken - 1]
+            likelihood = chains[num_taken - 1]
         elif num_taken:
-            belief = belief * (chains[num_taken - 1] - chains[num_taken])
+            likelihood = chains[num_taken - 1] - chains[num_taken]
         else:
-            belief = belief * (1.0 - chains[0])
-        belief = belief * (1.0 / (float(belief.sum()) + _TINY))
+            likelihood = 1.0 - chains[0]
+        belief = self._beliefs.get(sequence_id, self._start) * likelihood
         # What follows may be another text: part of the belief starts afresh.
-        self._beliefs[sequence_id] = (1.0 - _JUMP) * belief + _JUMP * self._start
-        if self._regression.learn(forecast, num_taken, judged):
-            self._herd = (1.0 - _HERD_STEP) * self._herd + _HERD_STEP * belief
-            self._start = _HERD * self._herd + (1.0 - _HERD) * self._prior
+        belief *= (1.0 - _JUMP) / (float(belief.dot(_ONES)) + _TINY)
+        belief += self._fresh
+        self._beliefs[sequence_id] = belief
+        if self.regression.learn(forecast.places, forecast.survival, num_taken, judged):
+            settled = (belief - self._fresh) / (1.0 - _JUMP)
+            self._herd = (1.0 - _HERD_STEP) * self._herd + _HERD_STEP * settled
+            self._begin_with(_HERD * self._herd + (1.0 - _HERD) * self._prior)
 
     def forget(self, sequence_id: str) -> None:
         self._beliefs.pop(sequence_id, None)
+
+    def _begin_with(self, start: Floats) -> None:
+        """What is believed of a sequence that nothing is known of."""
+        self._start = start
+        self._fresh: Floats = _JUMP * start
+
+
+class Growing:
+    """The forecast of a draft whose confidences come one by one."""
+
+    def __init__(self, judge: _Judge, sequence_id: str) -> None:
+        self._judge = judge
+        self._chain = judge.belief(sequence_id)
+        self._num_tokens = 0
+
+    def add(self, confidence: float) -> float:
+        """One more token; the probability that all of them are taken."""
+        place = place_of(bisect_left(_EDGES, confidence), self._num_tokens)
+        self._chain = self._chain * self._judge.regression.chances(place)
+        self._num_tokens += 1
+        return float(self._chain.dot(_ONES))
 
 
 class Acceptance:
@@ -155,14 +116,23 @@ class Acceptance:
 
     def __init__(self, rate: float) -> None:
         """rate: guess at the acceptance of a token before anything has been seen."""
-        self._blind = _Judge(np.full(1, float(np.log(rate / (1 - rate)))), _WIDTH)
-        middles = (np.asarray([0.0, *_EDGES]) + np.asarray([*_EDGES, 1.0])) / 2
-        self._by_confidence = _Judge(np.log(middles / (1 - middles)), _WIDTH_OF_SURE)
+        self._blind = _Judge([_log_odds(rate)], _WIDTH)
+        middles = [(low + high) / 2 for low, high in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True)]
+        self._by_confidence = _Judge([_log_odds(middle) for middle in middles], _WIDTH_OF_SURE)
 
     def forecast(self, sequence_id: str, num_tokens: int, confidences: Confidences | None = None) -> Forecast:
         """Of a draft with these confidences; None: of one yet to be made, and the same if one of them is None."""
-        judge, bins = self._judge(num_tokens, confidences)
-        return judge.forecast(sequence_id, bins, num_tokens)
+        if confidences is None or None in confidences:
+            return self._blind.forecast(sequence_id, FIRST_BIN, num_tokens)
+        known = cast("Sequence[float]", confidences)[: min(num_tokens, MAX_DRAFT_TOKENS)]
+        places = [
+            bisect_left(_EDGES, confidence) * MAX_DRAFT_TOKENS + position for position, confidence in enumerate(known)
+        ]
+        return self._by_confidence.forecast(sequence_id, places, num_tokens)
+
+    def grow(self, sequence_id: str) -> Growing:
+        """The forecast of a draft that is being made, with confidences."""
+        return Growing(self._by_confidence, sequence_id)
 
     def learn(
         self,
@@ -181,12 +151,11 @@ class Acceptance:
         judged = min(num_taken + 1, len(confidences), MAX_DRAFT_TOKENS)
         if not judged:
             return
-        judge, bins = self._judge(judged, confidences)
         if forecast is None:
-            forecast = judge.forecast(sequence_id, bins, judged)
-        judge.learn(sequence_id, forecast, min(num_taken, judged), judged)
-        if also_blind and judge is not self._blind:
-            blind = self._blind.forecast(sequence_id, _BLIND, judged)
+            forecast = self.forecast(sequence_id, judged, confidences)
+        forecast.judge.learn(sequence_id, forecast, min(num_taken, judged), judged)
+        if also_blind and forecast.judge is not self._blind:
+            blind = self._blind.forecast(sequence_id, FIRST_BIN, judged)
             self._blind.learn(sequence_id, blind, min(num_taken, judged), judged)
 
     def forget(self, sequence_id: str) -> None:
@@ -194,8 +163,11 @@ class Acceptance:
         self._blind.forget(sequence_id)
         self._by_confidence.forget(sequence_id)
 
-    def _judge(self, num_tokens: int, confidences: Confidences | None) -> tuple[_Judge, Bins]:
-        if confidences is None or None in confidences:
-            return self._blind, _BLIND
-        known = confidences[: min(num_tokens, MAX_DRAFT_TOKENS)]
-        return self._by_confidence, np.searchsorted(_EDGES, known)  # type: ignore[arg-type]
+    def reliability(self) -> tuple[ReliabilityBin, ...]:
+        """By confidence; in one bin where the drafter gives none."""
+        by_confidence = reliability(self._by_confidence.regression.counts(), _EDGES)
+        return by_confidence or reliability(self._blind.regression.counts(), None)
+
+
+def _log_odds(chance: float) -> float:
+    return log(chance / (1 - chance))

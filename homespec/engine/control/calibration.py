@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from statistics import median
 
 import numpy as np
 
@@ -45,6 +44,8 @@ class Calibration:
         self._spent_s = 0.0
         self._samples: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
         """Seconds, by context and rows."""
+        self._rewinds: list[float] = []
+        """Seconds that it takes to be able to take rows back, and to do so, where a state must be copied for it."""
         self._batch = Batch(context.params.n_batch)
         tiles = tile_draft_tokens(context.model.query_heads_per_kv_head, MAX_DRAFT_TOKENS)
         rows = dict.fromkeys([*ROWS, *(1 + num_tokens for num_tokens in tiles)])
@@ -83,13 +84,15 @@ class Calibration:
         rows = sorted(row for row in self._rows if self._samples.get((SHORT, row)))
         if len(rows) < 2 or rows[0] != 1:
             return None
-        short = [median(self._samples[SHORT, row]) for row in rows]
+        # The fastest of each: what else runs on the machine can only add time, and often does.
+        short = [min(self._samples[SHORT, row]) for row in rows]
         long = next((length for length in LONG if self._samples.get((length, 1))), None)
+        rewind_s = min(self._rewinds) if self._rewinds else 0.0
         if long is None:
-            return CostTable(tuple(rows), (SHORT,), (tuple(short),))
+            return CostTable(tuple(rows), (SHORT,), (tuple(short),), rewind_s=rewind_s)
         # Attention adds time in proportion to rows: what it adds is smooth over rows where the rest has steps.
         known = sorted(row for row in LONG_ROWS if self._samples.get((long, row)))
-        added = [median(self._samples[long, row]) - short[rows.index(row)] for row in known]
+        added = [min(self._samples[long, row]) - short[rows.index(row)] for row in known]
         slope = added[-1] / known[-1]
         more = [
             float(np.interp(row, known, added)) if row <= known[-1] else added[-1] + slope * (row - known[-1])
@@ -99,11 +102,14 @@ class Calibration:
             tuple(rows),
             (SHORT, long),
             (tuple(short), tuple(base + max(extra, 0.0) for base, extra in zip(short, more, strict=True))),
+            rewind_s=rewind_s,
         )
 
     def _measure(self) -> Iterator[None]:
         try:
             yield from self._prefill(0, SHORT)
+            if self._context.copies_state:
+                yield from self._rewind()
             share = 1 - _LONG_SHARE
             yield from self._sample(SHORT, self._rows, share)
             long = self._affordable()
@@ -115,6 +121,7 @@ class Calibration:
 
     def _sample(self, length: int, rows: Sequence[int], share: float) -> Iterator[None]:
         """Every row count once, then all of them again, the other way round each time, as long as the time lasts."""
+        checkpoint = self._context.checkpoint(self._seq_id, length)
         for repeat in range(_REPEATS):
             for row in rows if repeat % 2 == 0 else reversed(rows):
                 if len(self._samples[length, row]) > repeat:
@@ -124,14 +131,28 @@ class Calibration:
                 # Decoding one row after another is what happens most: its second time counts, with the graph kept.
                 for _ in range(2 if row == 1 else 1):
                     seconds = self._decode(length, row)
-                    self._context.trim(self._seq_id, length)
+                    self._context.roll_back(self._seq_id, checkpoint)
                 self._samples[length, row].append(seconds)
                 yield
+
+    def _rewind(self) -> Iterator[None]:
+        """What a round does whose draft is refused: copy the state, put it back, decode once more what is kept."""
+        start = self._context.checkpoint(self._seq_id, SHORT)
+        for _ in range(_REPEATS - len(self._rewinds)):
+            began = time.perf_counter()
+            checkpoint = self._context.checkpoint(self._seq_id, SHORT, 2)
+            pass_s = self._decode(SHORT, 2)
+            self._context.roll_back(self._seq_id, checkpoint, self._token_ids[SHORT : SHORT + 1])
+            rewind_s = time.perf_counter() - began - pass_s
+            self._rewinds.append(rewind_s)
+            self._spent_s += rewind_s
+            self._context.roll_back(self._seq_id, start)
+            yield
 
     def _affordable(self) -> int | None:
         """The longest context that can be decoded in half of the time that is left for it."""
         widest = max(row for row in self._rows if self._samples.get((SHORT, row)))
-        token_s = median(self._samples[SHORT, widest]) / widest
+        token_s = min(self._samples[SHORT, widest]) / widest
         left_s = self._budget_s - self._spent_s
         room = self._context.n_ctx - max(self._rows)
         return next((length for length in LONG if length <= room and length * token_s <= left_s / 2), None)
@@ -173,4 +194,4 @@ def draft_seconds(propose: Callable[[DraftRequest], Draft], slot_id: int, n_voca
             draft = propose(DraftRequest(slot_id, list(token_ids), num_tokens, sampler.propose))
             if len(draft.proposals) == num_tokens:
                 samples[num_tokens].append(time.perf_counter() - started)
-            yield {count: median(seconds) for count, seconds in samples.items()}
+            yield {count: min(seconds) for count, seconds in samples.items()}

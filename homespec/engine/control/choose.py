@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from homespec.engine.control.cost import Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Bet:
+class Bet(NamedTuple):
     """What one sequence could add to the round."""
 
     drafter: str
@@ -20,8 +19,7 @@ class Bet:
     """Probability that at least 1, 2, … tokens are taken; as long as the draft may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """D for each bet, and what the round then comes to."""
 
     num_draft_tokens: tuple[int, ...]
@@ -41,11 +39,13 @@ def choose(
     num_rows: int,
     verify_s: Seconds,
     draft_s: Mapping[str, Seconds],
+    rewind_s: float = 0.0,
 ) -> Choice:
     """The D of each bet with the most expected tokens per second.
 
     num_tokens and num_rows: what the round yields and decodes without any of the bets. verify_s: by row count.
-    draft_s: of every drafter that takes time, by the D of its longest draft; 0 for none.
+    draft_s: of every drafter that takes time, by the D of its longest draft; 0 for none. rewind_s: of each bet that is
+    placed.
 
     Tokens come in the order of their marginal gain, which is the best set for each total number of rows; every total is
     tried, so steps and dents in the cost of rows are seen through. A drafter that takes time is also left out
@@ -55,7 +55,7 @@ def choose(
     best = Choice((0,) * len(bets), float(num_tokens), float(verify_s[num_rows]))
     for joining in {frozenset(), *(frozenset({name}) for name in costly), frozenset(costly)}:
         taking = [index for index, bet in enumerate(bets) if bet.drafter not in costly or bet.drafter in joining]
-        choice = _best_prefix(bets, taking, num_tokens, num_rows, verify_s, draft_s)
+        choice = _best_prefix(bets, taking, num_tokens, num_rows, verify_s, draft_s, rewind_s)
         if choice is not None and choice.speed > best.speed:
             best = choice
     return best
@@ -68,6 +68,7 @@ def _best_prefix(
     num_rows: int,
     verify_s: Seconds,
     draft_s: Mapping[str, Seconds],
+    rewind_s: float,
 ) -> Choice | None:
     room = len(verify_s) - 1 - num_rows
     if not taking or room <= 0:
@@ -83,6 +84,9 @@ def _best_prefix(
         depths = np.concatenate([_depths(bets[index], name) for index in taking])[order]
         costs = draft_s[name]
         seconds += costs[np.minimum(np.maximum.accumulate(depths), len(costs) - 1)]
+    if rewind_s:
+        is_first = np.concatenate([np.arange(length) == 0 for length in lengths])[order]
+        seconds += rewind_s * np.cumsum(is_first)
     tokens = num_tokens + np.cumsum(gains[order])
     last = int(np.argmax(tokens / seconds))
     counts = np.bincount(owners[: last + 1], minlength=len(bets))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from homespec.engine.control.choose import Bet, Choice
-from homespec.engine.control.cost import CostModel, filled
+from homespec.engine.control.cost import CostModel
 from homespec.engine.control.decision import (
     DOES_NOT_PAY,
     NOT_MEASURED,
@@ -21,19 +20,15 @@ from homespec.engine.control.decision import (
 )
 from homespec.engine.control.early_stop import EarlyStop
 from homespec.engine.control.experience import CERTAIN, Experience
-from homespec.engine.control.prices import Prices
+from homespec.engine.control.plain_times import PlainTimes
+from homespec.engine.control.price_list import PriceList
+from homespec.engine.control.prices import Placed, Prices
 from homespec.engine.control.restraint import Restraint
 from homespec.engine.control.tally import Tally
+from homespec.status import ReliabilityBin
 
-PLAIN_EVERY = 128
-"""Rounds without a plain one before the plain speed is measured again; fewer at first, and after a surprise."""
-_PLAIN_AT_FIRST, _PLAIN_AFTER_SURPRISE = 16, 4
-_SURPRISE = 1.2
-"""Factor between the plain speed as it was thought to be and as it is."""
 _CHEAP_PROBE = 0.05
 """Share of a plain round that a probe may lose without waiting for its time: what is about even is not left alone."""
-_PRICED_FOR = 16
-"""Rounds that measured prices are good for: they move slowly, and take time to compute."""
 _NEW_NUMBERS_EVERY = 16
 """Rounds between new numbers for the reason of a pause."""
 _MAX_TO_FOLLOW = 24
@@ -45,10 +40,12 @@ class _Plan:
     """Of the round that is going on."""
 
     candidates: Mapping[str, Candidate]
+    """By sequence."""
     context: float
     """Mean number of tokens in the KV cache."""
     prices: Prices
-    bets: Mapping[str, Bet]
+    bets: dict[str, Bet]
+    """By sequence."""
     choice: Choice
     depths: dict[str, int]
     """D by sequence."""
@@ -62,16 +59,14 @@ class Controller:
     def __init__(self, cost: CostModel, *, least_rows: int = 1) -> None:
         """least_rows: the engine never decodes fewer rows at once."""
         self.cost = cost
-        self._least_rows = least_rows
         self.tally = Tally()
+        self._price_list = PriceList(cost, least_rows=least_rows)
+        self._plain_times = PlainTimes()
         self._experience = Experience()
         self._restraint = Restraint()
         self._now = 0
         """Rounds so far."""
-        self._last_plain = 0
-        self._plain_wait = _PLAIN_AT_FIRST
         self._plan: _Plan | None = None
-        self._priced: tuple[tuple[object, ...], Prices] | None = None
 
     def plan(self, candidates: Sequence[Candidate]) -> dict[str, Decision]:
         """One decision for each sequence that has offers."""
@@ -102,59 +97,66 @@ class Controller:
         """Drafters that are left alone at the moment, with the reason in numbers."""
         return self._restraint.reasons(self._now)
 
+    def reliability(self) -> dict[str, tuple[ReliabilityBin, ...]]:
+        """How often draft tokens were taken, by drafter and confidence."""
+        return self._experience.reliability()
+
+    def hopeless(self) -> dict[str, str]:
+        """Drafters that have been paused for thousands of rounds on end, with the reason in numbers."""
+        return self._restraint.hopeless(self._now)
+
+    def forgive(self, drafter: str) -> None:
+        """Whatever it has lost: the next time it is offered it may be bet on."""
+        self._restraint.forgive(drafter)
+
     # Before the round
 
     def _decide_all(self, candidates: Sequence[Candidate]) -> dict[str, Decision]:
         asking = [candidate for candidate in candidates if candidate.offers]
         if not self.cost.is_known:
             return {each.sequence_id: Decision(reason=NOT_MEASURED, note=NOT_MEASURED) for each in asking}
-        context = sum(candidate.context for candidate in candidates) / len(candidates)
-        prices = self._price(candidates, context)
-        self._restraint.begin_round(float(prices.verify_s[1]))
-        self._experience.begin_round()
-        bets = {each.sequence_id: bet for each in asking if (bet := self._bet(each, prices)) is not None}
-        choice = prices.choose(list(bets.values()))
-        depths = dict(zip(bets, choice.num_draft_tokens, strict=True))
+        context = sum([candidate.context for candidate in candidates]) / len(candidates)
+        prices = self._price_list.of(candidates, context, self._now)
+        self._restraint.begin_round(prices.one_row_s)
         self._plan = plan = _Plan(
-            {each.sequence_id: each for each in candidates}, context, prices, bets, choice, depths
+            {each.sequence_id: each for each in candidates}, context, prices, {}, prices.without(0), {}
         )
+        if not asking:
+            return {}
+        self._experience.begin_round()
+        self._bet(plan, asking)
         if self._is_plain_due(plan):
-            plan.choice, plan.depths = prices.choose([]), dict.fromkeys(bets, 0)
-            note = f"the plain speed is measured again after {self._now - self._last_plain} rounds"
+            plan.choice, plan.depths = prices.without(0), dict.fromkeys(plan.bets, 0)
+            note = f"the plain speed is measured again after {self._plain_times.age(self._now)} rounds"
             return {each.sequence_id: Decision(reason=PLAIN_MEASURED, note=note) for each in asking}
-        self._take_stock(plan)
-        self._probe(plan)
+        if prices.draft_s:
+            self._take_stock(plan)
+            self._probe(plan)
         return {each.sequence_id: self._decide(plan, each) for each in asking}
 
-    def _price(self, candidates: Sequence[Candidate], context: float) -> Prices:
-        """Those of a few rounds ago will do, as long as nothing else has changed: costs move slowly."""
-        num_rows = len(candidates) + sum(candidate.num_fixed for candidate in candidates)
-        costly = [offer.drafter for candidate in candidates for offer in candidate.offers if not offer.is_free]
-        lasts = _PRICED_FOR if self.cost.is_measured else 1
-        key = (len(candidates), num_rows, context // 64, self._now // lasts, *costly)
-        if self._priced is None or self._priced[0] != key:
-            seconds, rows = filled(self.cost.verify_s(context), self._least_rows)
-            draft_s = {name: self.cost.draft_s(name, count, context) for name, count in Counter(costly).items()}
-            num_rows = min(num_rows, len(seconds) - 1)
-            prices = Prices(
-                num_sequences=len(candidates), num_rows=num_rows, verify_s=seconds, rows=rows, draft_s=draft_s
-            )
-            self._priced = key, prices
-        return self._priced[1]
-
-    def _bet(self, candidate: Candidate, prices: Prices) -> Bet | None:
-        """The offer with the best speed if only this sequence drafted; None when all its drafters are out of use."""
-        bets = [
-            Bet(offer.drafter, self._experience.survival(candidate.sequence_id, offer))
-            for offer in candidate.offers
-            if self._restraint.is_allowed(offer.drafter, self._now)
-        ]
-        if len(bets) < 2 or not prices.has_room:
-            return bets[0] if bets else None
-        return max(bets, key=lambda bet: prices.alone(bet).speed)
+    def _bet(self, plan: _Plan, asking: Sequence[Candidate]) -> None:
+        """Of each sequence the best offer if only it drafted; then D for all of them together."""
+        best: Placed | None = None
+        for candidate in asking:
+            bets = [
+                Bet(offer.drafter, self._experience.survival(candidate.sequence_id, offer))
+                for offer in candidate.offers
+                if self._restraint.is_allowed(offer.drafter, self._now)
+            ]
+            if len(bets) > 1 and plan.prices.has_room:
+                placed = [plan.prices.best(bet) for bet in bets]
+                index = max(range(len(bets)), key=lambda index: placed[index].speed)
+                plan.bets[candidate.sequence_id], best = bets[index], placed[index]
+            elif bets:
+                plan.bets[candidate.sequence_id], best = bets[0], None
+        if best is not None and len(plan.bets) == 1:
+            plan.choice = plan.prices.choose_alone(best)
+        else:
+            plan.choice = plan.prices.choose(list(plan.bets.values()))
+        plan.depths = dict(zip(plan.bets, plan.choice.num_draft_tokens, strict=True))
 
     def _is_plain_due(self, plan: _Plan) -> bool:
-        if self._now - self._last_plain < self._plain_wait or not any(plan.depths.values()):
+        if not self._plain_times.is_due(self._now) or not any(plan.depths.values()):
             return False
         loss_s = plan.prices.plain_s - plan.prices.num_sequences / plan.choice.speed
         if self._restraint.can_afford(loss_s):
@@ -171,7 +173,7 @@ class Controller:
             elif mine and plan.prices.has_room:
                 if self._restraint.is_paused(name) and self._now % _NEW_NUMBERS_EVERY:
                     continue
-                nearest = max(mine.values(), key=lambda bet: plan.prices.alone(bet).speed)
+                nearest = max(mine.values(), key=lambda bet: plan.prices.best(bet).speed)
                 self._restraint.turn_down(name, self._now, Decision(bet=nearest, prices=plan.prices).price)
 
     def _probe(self, plan: _Plan) -> None:
@@ -200,15 +202,15 @@ class Controller:
         is_probe = plan.probing == bet.drafter
         stop = None
         if bet.drafter in prices.draft_s:
-            acceptance = self._experience.acceptance(bet.drafter)
-            stop = EarlyStop(acceptance, candidate.sequence_id, bet.drafter, prices, plan.choice.speed, num_tokens)
+            growing = self._experience.acceptance(bet.drafter).grow(candidate.sequence_id)
+            stop = EarlyStop(growing, bet, prices, plan.choice.speed, num_tokens)
         return Decision(
             bet.drafter,
             num_tokens,
             note="a probe of a paused drafter" if is_probe else "",
             bet=bet,
             prices=prices,
-            round_s=prices.alone(bet, num_tokens).seconds if is_probe else plan.choice.seconds,
+            round_s=prices.seconds(bet, num_tokens) if is_probe else plan.choice.seconds,
             should_continue=stop,
         )
 
@@ -216,6 +218,8 @@ class Controller:
 
     def _learn(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome]) -> None:
         drafted = [outcome for outcome in outcomes if outcome.num_draft_tokens]
+        if drafted and times.rewind_s:
+            self.cost.observe_rewind(len(drafted), times.rewind_s)
         for name, seconds in times.draft_s.items():
             mine = [outcome for outcome in drafted if outcome.drafter == name]
             behind = [self._experience.num_to_follow(plan.candidates[each.sequence_id], name) for each in mine]
@@ -225,21 +229,14 @@ class Controller:
         for outcome in outcomes:
             self._experience.learn(plan.candidates[outcome.sequence_id], outcome)
         if not drafted:
-            self._plain_seen(times.verify_s / plan.prices.plain_s)
+            self._plain_times.seen(self._now, times.verify_s / plan.prices.plain_s)
         self._settle(plan, times, outcomes, drafted)
-
-    def _plain_seen(self, ratio: float) -> None:
-        """A plain round took so many times what it was thought to."""
-        if self._now - self._last_plain >= self._plain_wait:
-            as_thought = 1 / _SURPRISE < ratio < _SURPRISE
-            self._plain_wait = min(2 * self._plain_wait, PLAIN_EVERY) if as_thought else _PLAIN_AFTER_SURPRISE
-        self._last_plain = self._now
 
     def _settle(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:
         """What the round was worth."""
         prices = plan.prices
-        num_tokens = sum(len(outcome.kept) for outcome in outcomes)
-        plain_s = float(prices.verify_s[min(prices.num_sequences, prices.num_rows)])
+        num_tokens = sum([len(outcome.kept) for outcome in outcomes])
+        plain_s = prices.sequences_s
         self._restraint.pass_time(times.total_s)
         if plan.probing is not None:
             self._restraint.spend(times.total_s - num_tokens / prices.num_sequences * plain_s)

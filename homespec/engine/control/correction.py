@@ -56,6 +56,7 @@ class Corrections:
         self._limit = [max(variance, _KNOT_LIMIT) if variance else 0.0 for variance in self._variance]
         self._seen_at = [0] * len(self._knots)
         self._factors: NDArray[np.float64] | None = None
+        self._knots_around: dict[int, tuple[tuple[int, float], ...]] = {}
 
     def at(self, x: int) -> float:
         return math.exp(sum(weight * self._log[index] for index, weight in self._around(x)))
@@ -72,12 +73,14 @@ class Corrections:
             return
         drift.tick()
         around = self._around(x)
-        for index, _ in around:
+        expected, total = drift.log, drift.variance + _NOISE
+        for index, weight in around:
             waited = drift.round - self._seen_at[index]
-            self._variance[index] = min(self._variance[index] + waited * _KNOT_STEP, self._limit[index])
             self._seen_at[index] = drift.round
-        expected = drift.log + sum(weight * self._log[index] for index, weight in around)
-        total = drift.variance + sum(weight**2 * self._variance[index] for index, weight in around) + _NOISE
+            variance = min(self._variance[index] + waited * _KNOT_STEP, self._limit[index])
+            self._variance[index] = variance
+            expected += weight * self._log[index]
+            total += weight * weight * variance
         limit = _CLIP * math.sqrt(total)
         surprise = min(max(math.log(seconds / base) - expected, -limit), limit)
         for index, weight in around:
@@ -89,12 +92,17 @@ class Corrections:
         drift.variance *= 1.0 - gain
         self._factors = None
 
-    def _around(self, x: int) -> list[tuple[int, float]]:
+    def _around(self, x: int) -> tuple[tuple[int, float], ...]:
         """The knots that decide about `x`, with their weights."""
+        if x not in self._knots_around:
+            self._knots_around[x] = self._find_around(x)
+        return self._knots_around[x]
+
+    def _find_around(self, x: int) -> tuple[tuple[int, float], ...]:
         right = bisect_left(self._knots, x)
         if right == len(self._knots):
-            return [(right - 1, 1.0)]
+            return ((right - 1, 1.0),)
         if self._knots[right] == x or right == 0:
-            return [(right, 1.0)]
+            return ((right, 1.0),)
         share = (x - self._knots[right - 1]) / (self._knots[right] - self._knots[right - 1])
-        return [(right - 1, 1.0 - share), (right, share)]
+        return ((right - 1, 1.0 - share), (right, share))

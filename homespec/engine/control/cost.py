@@ -24,6 +24,7 @@ MEASURED, ASSUMED = 0.05, 0.5
 """Standard deviation of a factor on a table that was measured here, and on one that was not."""
 _FIRST_PASSES = 3
 _ASSUMED_DRAFT = 1 / 3
+_REWIND_STEP, _REWIND_CLIP = 0.1, 4.0
 _FILL_ROWS = 3
 """Rows that a round is filled up with at most."""
 
@@ -39,6 +40,8 @@ class CostTable:
     seconds: tuple[tuple[float, ...], ...]
     """One line per context, one entry per row count."""
     measured: bool = True
+    rewind_s: float = 0.0
+    """Beside the pass, for each sequence that drafts: keeping a recurrent state, and putting it back."""
 
     def dense(self, max_rows: int) -> Seconds:
         """Seconds, shape (contexts, max_rows + 1): by row count, and 0 for none."""
@@ -58,15 +61,23 @@ class CostModel:
         self._drafts: dict[str, _DraftCost] = {}
         self._verify = None if table is None else _VerifyCost(table, max_rows)
         self._drift = Drift()
+        self.rewind_s = 0.0 if table is None else table.rewind_s
+        """What a sequence that drafts costs beside its rows; 0 where rows can simply be taken back."""
 
     def use(self, table: CostTable) -> None:
         """A new measurement of this machine; what was learned about drafts stays."""
         self._verify = _VerifyCost(table, self.max_rows)
         self._drift = Drift()
+        self.rewind_s = table.rewind_s or self.rewind_s
 
     @property
     def is_known(self) -> bool:
         return self._verify is not None
+
+    @property
+    def table(self) -> CostTable | None:
+        """What the costs started from; None while nothing is known."""
+        return None if self._verify is None else self._verify.table
 
     @property
     def is_measured(self) -> bool:
@@ -84,6 +95,13 @@ class CostModel:
         self._first_s.append(seconds / prior_verify_cost(rows, on_cpu=self._on_cpu))
         if len(self._first_s) == _FIRST_PASSES:
             self.use(assumed_table(float(np.median(self._first_s)), self.max_rows, on_cpu=self._on_cpu))
+
+    def observe_rewind(self, num_sequences: int, seconds: float) -> None:
+        """So many sequences have drafted. One timing counts for a few times what was thought at most."""
+        share_s = seconds / num_sequences
+        if self.rewind_s:
+            share_s = self.rewind_s + _REWIND_STEP * (min(share_s, _REWIND_CLIP * self.rewind_s) - self.rewind_s)
+        self.rewind_s = share_s
 
     def set_draft_s(self, name: str, seconds: Mapping[int, float]) -> None:
         """Seconds of a draft for one sequence by D, as measured; at least for one D."""

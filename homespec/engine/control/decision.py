@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from homespec.engine.control.choose import Bet
 from homespec.engine.control.prices import Prices
@@ -43,8 +44,7 @@ class Candidate:
     """Draft tokens that the request has fixed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What a sequence drafts in this round, and why."""
 
     drafter: str | None = None
@@ -58,7 +58,7 @@ class Decision:
     prices: Prices | None = None
     round_s: float = 0.0
     """Seconds that the round should take."""
-    should_continue: ShouldContinue | None = field(default=None, compare=False)
+    should_continue: ShouldContinue | None = None
 
     @property
     def expected_tokens(self) -> float:
@@ -70,9 +70,13 @@ class Decision:
         """What a draft that was turned down would have cost, and for what: that with the D that came nearest."""
         assert self.bet is not None
         assert self.prices is not None
-        nearest = self.prices.alone(self.bet)
-        cost = nearest.seconds / self.prices.plain_s - 1
-        return f"draft would cost {cost:.2f} T({self.prices.num_sequences}) for {nearest.gain:.2f} tokens"
+        nearest = self.prices.best(self.bet)
+        prices = self.prices
+        cost = f"{nearest.seconds / prices.plain_s - 1:.2f} T({prices.num_sequences})"
+        if prices.rewind_s:
+            share = prices.rewind_s / prices.plain_s
+            cost += f", {share:.2f} of it for the copy of the recurrent state ({prices.rewind_s * 1000:.1f} ms),"
+        return f"draft would cost {cost} for {nearest.gain:.2f} tokens"
 
     @property
     def text(self) -> str:
@@ -109,7 +113,9 @@ class RoundTimes:
     verify_s: float
     draft_s: dict[str, float] = field(default_factory=dict)
     """Of each drafter that was asked."""
+    rewind_s: float = 0.0
+    """What keeping recurrent states and putting them back took, where that is what drafting needs."""
 
     @property
     def total_s(self) -> float:
-        return self.verify_s + sum(self.draft_s.values())
+        return self.verify_s + self.rewind_s + sum(self.draft_s.values())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from homespec.engine.control.acceptance import Acceptance
+from homespec.engine.control.acceptance import Growing
+from homespec.engine.control.choose import Bet
 from homespec.engine.control.prices import Prices
 
 
@@ -13,24 +14,20 @@ class EarlyStop:
     above the speed of the round as it was planned.
     """
 
-    def __init__(
-        self, acceptance: Acceptance, sequence_id: str, drafter: str, prices: Prices, speed: float, num_tokens: int
-    ) -> None:
-        self._acceptance = acceptance
-        self._sequence_id = sequence_id
-        self._drafter = drafter
+    def __init__(self, growing: Growing, bet: Bet, prices: Prices, speed: float, num_tokens: int) -> None:
+        """bet: with what is believed of the draft before it exists. speed: tokens per second of the round."""
+        self._growing = growing
+        self._bet = bet
         self._prices = prices
         self._speed = speed
-        self._blind = acceptance.forecast(sequence_id, num_tokens).survival
-        self._confidences: list[float] = []
+        self._num_tokens = num_tokens
 
     def __call__(self, position: int, confidence: float | None) -> bool:
-        if position + 1 >= len(self._blind):
+        if position + 1 >= self._num_tokens:
             return False
         if confidence is None:
             return True  # the planned D was chosen without confidences, and goes on without
-        self._confidences.append(confidence)
-        forecast = self._acceptance.forecast(self._sequence_id, len(self._confidences), self._confidences)
-        taken_next = self._blind[position + 1] / max(self._blind[position], 1e-9)
-        gain = float(forecast.survival[-1] * taken_next)
-        return gain >= self._speed * self._prices.marginal_s(self._drafter, position + 1)
+        believed = self._bet.survival
+        taken_next = believed[position + 1] / max(believed[position], 1e-9)
+        gain = self._growing.add(confidence) * taken_next
+        return gain >= self._speed * self._prices.marginal_s(self._bet.drafter, position + 1)

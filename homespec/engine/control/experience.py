@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from homespec.engine.control.acceptance import Acceptance, Forecast
 from homespec.engine.control.decision import Candidate, Offer, Outcome
+from homespec.status import ReliabilityBin
 
 CERTAIN = "grammar"
 """The drafter whose tokens cannot be refused."""
@@ -58,6 +59,11 @@ class Experience:
                 self.acceptance(offer.drafter).learn(key[0], known, outcome.num_taken, also_blind=True)
                 self._followed[key] = candidate.context + num_shown
 
+    def reliability(self) -> dict[str, tuple[ReliabilityBin, ...]]:
+        """Of every drafter that has been judged."""
+        bins = {name: acceptance.reliability() for name, acceptance in self._acceptance.items()}
+        return {name: each for name, each in bins.items() if each}
+
     def num_to_follow(self, candidate: Candidate, drafter: str) -> int:
         """Tokens of the sequence that went by while the drafter was not asked; it must decode them first."""
         return candidate.context - self._followed.setdefault((candidate.sequence_id, drafter), candidate.context)
@@ -72,7 +78,7 @@ class Experience:
 
 def _agreement(draft: Sequence[int], kept: Sequence[int]) -> int:
     """Number of leading tokens that are the same."""
-    for index, (left, right) in enumerate(zip(draft, kept, strict=False)):
-        if left != right:
-            return index
-    return min(len(draft), len(kept))
+    count = min(len(draft), len(kept))
+    if draft[:count] == kept[:count]:
+        return count
+    return next((index for index in range(count) if draft[index] != kept[index]), count)

@@ -19,6 +19,9 @@ class Pause:
     """Why it is paused, in numbers; empty while it is in use."""
     wait: int = FIRST_WAIT
     next_probe: int = 0
+    begun: int = 0
+    num_probes: int = 0
+    """Since it began."""
 
     @property
     def is_on(self) -> bool:
@@ -27,8 +30,12 @@ class Pause:
     def begin(self, now: int, reason: str) -> None:
         """It does not pay; again with newer numbers while it is paused."""
         if not self.is_on:
-            self.next_probe = now + self.wait
+            self.begun, self.next_probe, self.num_probes = now, now + self.wait, 0
         self.reason = reason
+
+    def has_lasted(self, now: int) -> bool:
+        """It has been on without a break for as long as a wait may be."""
+        return self.is_on and now - self.begun >= LONGEST_WAIT
 
     def is_due(self, now: int) -> bool:
         return self.is_on and now >= self.next_probe
@@ -37,6 +44,7 @@ class Pause:
         """The outcome of a probe: what wins is tried again soon, what loses later and later."""
         self.wait = max(self.wait // 4, 1) if won else min(self.wait * 2, LONGEST_WAIT)
         self.next_probe = now + self.wait
+        self.num_probes += 1
 
     def end(self) -> None:
         """It may be used again. The next wait does not start small at once: this may be luck."""

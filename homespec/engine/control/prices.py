@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import accumulate
+from operator import truediv
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +17,7 @@ _LOOK_AHEAD = 4
 """Rows over which the slope of a stepped cost is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A bet with its D."""
 
     num_draft_tokens: int
@@ -39,19 +40,25 @@ class Prices:
         verify_s: Seconds,
         rows: NDArray[np.intp],
         draft_s: Mapping[str, Seconds],
+        rewind_s: float = 0.0,
     ) -> None:
         """num_rows: that are decoded whatever is bet. verify_s, and rows to decode, by rows needed. draft_s: of the
-        drafters that take time, by D."""
+        drafters that take time, by D. rewind_s: of every sequence that drafts."""
         self.num_sequences = num_sequences
         self.num_rows = num_rows
         self.verify_s = verify_s
         self.draft_s = draft_s
-        self._rows = rows
-        self._free_s: list[float] = verify_s[num_rows + 1 :].tolist()
+        self.rewind_s = rewind_s
+        self._rows: list[int] = rows.tolist()
+        self._verify_s: list[float] = verify_s.tolist()
+        self._free_s = [seconds + rewind_s for seconds in self._verify_s[num_rows + 1 :]]
         """Of the round by D of one bet, from 1."""
         self._bet_s = {name: self._with_draft(seconds) for name, seconds in draft_s.items()}
-        self.plain_s = float(verify_s[num_rows])
+        self.plain_s = self._verify_s[num_rows]
         """Of the round without any bet."""
+        self.sequences_s = self._verify_s[min(num_sequences, num_rows)]
+        """Of the round without any draft at all."""
+        self.one_row_s = self._verify_s[1]
 
     @property
     def has_room(self) -> bool:
@@ -60,34 +67,47 @@ class Prices:
 
     def choose(self, bets: Sequence[Bet]) -> Choice:
         """D for each bet."""
-        if len(bets) == 1 and self.has_room:  # the usual case, without what it takes to share the rows
-            best = self.alone(bets[0])
-            if best.speed * self.plain_s > self.num_sequences:
-                return Choice((best.num_draft_tokens,), self.num_sequences + best.gain, best.seconds)
-            return Choice((0,), float(self.num_sequences), self.plain_s)
+        if not bets or not self.has_room:
+            return self.without(len(bets))
+        if len(bets) == 1:  # the usual case, without what it takes to share the rows
+            return self.choose_alone(self.best(bets[0]))
         return choose(
             bets,
             num_tokens=self.num_sequences,
             num_rows=self.num_rows,
             verify_s=self.verify_s,
             draft_s=self.draft_s,
+            rewind_s=self.rewind_s,
         )
 
-    def alone(self, bet: Bet, num_draft_tokens: int | None = None) -> Placed:
-        """The round if only this bet were placed, with its best D of at least 1 or the given one. Needs `has_room`."""
-        tokens, best_index, best_tokens, best_speed = float(self.num_sequences), 0, 0.0, 0.0
-        by_depth = self._bet_s.get(bet.drafter, self._free_s)
-        for index, (chance, seconds) in enumerate(zip(bet.survival, by_depth, strict=False)):
-            tokens += chance
-            if (num_draft_tokens is None and tokens > best_speed * seconds) or index + 1 == num_draft_tokens:
-                best_index, best_tokens, best_speed = index, tokens, tokens / seconds
-        return Placed(best_index + 1, best_tokens - self.num_sequences, by_depth[best_index], best_speed)
+    def choose_alone(self, best: Placed) -> Choice:
+        """Place this bet, or none."""
+        if best.speed * self.plain_s > self.num_sequences:
+            return Choice((best.num_draft_tokens,), self.num_sequences + best.gain, best.seconds)
+        return self.without(1)
+
+    def without(self, num_bets: int) -> Choice:
+        """No bet at all."""
+        return Choice((0,) * num_bets, float(self.num_sequences), self.plain_s)
+
+    def best(self, bet: Bet) -> Placed:
+        """The round if only this bet were placed, with its best D of at least 1. Needs `has_room`."""
+        by_depth = self._by_depth(bet)
+        tokens = list(accumulate(bet.survival, initial=float(self.num_sequences)))
+        speeds = list(map(truediv, tokens[1:], by_depth))  # by D from 1, as far as there is room
+        speed = max(speeds)
+        index = speeds.index(speed)
+        return Placed(index + 1, tokens[index + 1] - self.num_sequences, by_depth[index], speed)
+
+    def seconds(self, bet: Bet, num_draft_tokens: int) -> float:
+        """Of the round if only this bet were placed, with a D of at least 1."""
+        return self._by_depth(bet)[num_draft_tokens - 1]
 
     def probe(self, bet: Bet) -> tuple[int, float]:
         """The D of at least 1 that loses least against plain decoding, and how many seconds. Needs `has_room`."""
         token_s = self.plain_s / self.num_sequences
         gain, best = 0.0, (1, float("inf"))
-        by_depth = self._bet_s.get(bet.drafter, self._free_s)
+        by_depth = self._by_depth(bet)
         for index, (chance, seconds) in enumerate(zip(bet.survival, by_depth, strict=False)):
             gain += chance
             loss_s = seconds - self.plain_s - gain * token_s
@@ -97,24 +117,27 @@ class Prices:
 
     def rows_to_decode(self, rows: int) -> int:
         """With those that fill the pass up."""
-        return int(self._rows[rows]) if rows < len(self._rows) else rows
+        return self._rows[rows] if rows < len(self._rows) else rows
 
     def catch_up_s(self, drafter: str, num_tokens: int) -> float:
         """Seconds that a drafter needs for tokens that it has not followed, by the shape of the target's own cost."""
-        share = float(self.draft_s[drafter][1]) / float(self.verify_s[1])
-        return share * float(self.verify_s[min(num_tokens, len(self.verify_s) - 1)])
+        token_s, rows = float(self.draft_s[drafter][1]), min(num_tokens, len(self._verify_s) - 1)
+        seconds: float = token_s / self.one_row_s * self._verify_s[rows]
+        return seconds
 
     def marginal_s(self, drafter: str, num_draft_tokens: int) -> float:
         """Seconds that one more draft token costs after so many, drafted and verified."""
-        draft_s = self.draft_s[drafter]
+        draft_s, rows = self.draft_s[drafter], self.num_rows + num_draft_tokens
         last = len(draft_s) - 1
-        drafting = draft_s[min(num_draft_tokens + 1, last)] - draft_s[min(num_draft_tokens, last)]
-        rows = self.num_rows + num_draft_tokens
-        ahead = self.verify_s[rows + 1 : rows + 1 + _LOOK_AHEAD]
-        if not len(ahead):
-            return float("inf")
-        slopes = (ahead - self.verify_s[rows]) / np.arange(1, len(ahead) + 1)
-        return float(drafting + slopes.min())
+        drafting = float(draft_s[min(num_draft_tokens + 1, last)] - draft_s[min(num_draft_tokens, last)])
+        ahead = self._verify_s[rows + 1 : rows + 1 + _LOOK_AHEAD]
+        slopes = [(seconds - self._verify_s[rows]) / step for step, seconds in enumerate(ahead, start=1)]
+        return drafting + min(slopes, default=float("inf"))
+
+    def _by_depth(self, bet: Bet) -> list[float]:
+        """Seconds of the round if only this bet were placed, by D from 1."""
+        by_depth: list[float] = self._bet_s.get(bet.drafter, self._free_s)
+        return by_depth
 
     def _with_draft(self, draft_s: Seconds) -> list[float]:
         depths = np.arange(1, len(self._free_s) + 1)

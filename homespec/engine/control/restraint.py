@@ -10,6 +10,8 @@ PROBE_SHARE = 0.015
 """Of all decoding time. The promise is 2 %: a probe is known to be over only when it is paid."""
 _FIRST_PROBES = 6.0
 """Plain rounds' worth of time that may be lost on learning what a new drafter is good for."""
+_ENOUGH_PROBES = 4
+"""Fewer within a pause say too little: perhaps other drafters had the text to themselves."""
 _FIRST_WAIT_OF_LOSER = 256
 """A drafter that lost by the clock gets some twenty rounds to show better: that must stay a small share."""
 
@@ -75,6 +77,16 @@ class Restraint:
         ledger.add(tokens, plain_rounds)
         if (loss := ledger.loss()) is not None:
             self._lost[drafter].begin(now, loss)
+
+    def hopeless(self, now: int) -> dict[str, str]:
+        """Drafters that have not been worth a bet for long, however often they were tried; with what was found last."""
+        tried = [(name, pause) for name, pause in self._turned_down.items() if pause.num_probes >= _ENOUGH_PROBES]
+        return {name: pause.reason for name, pause in [*tried, *self._lost.items()] if pause.has_lasted(now)}
+
+    def forgive(self, drafter: str) -> None:
+        """It starts anew."""
+        for records in (self._turned_down, self._lost, self._ledgers):
+            records.pop(drafter, None)
 
     def reasons(self, now: int) -> dict[str, str]:
         """Of every drafter that is paused, in numbers."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_MEMORY = 0.98
-"""Per round: the last 50 rounds or so count."""
+_MEMORY = 0.99
+"""Per round: the last 100 rounds or so count. Fewer would tell more of luck than of what was expected."""
 
 
 @dataclass(slots=True)

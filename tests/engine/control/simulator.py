@@ -36,6 +36,8 @@ class Machine:
     table: Mapping[int, float]
     draft_token: Mapping[str, float] = field(default_factory=dict)
     """Of the drafters that take time, per token."""
+    rewind: float = 0.0
+    """Of each sequence that drafts, for its recurrent state."""
     noise: float = 0.05
     max_rows: int = 68
 
@@ -51,7 +53,7 @@ class Machine:
         factor = error or {}
         rows = tuple(sorted(self.table))
         seconds = tuple(self.table[row] * factor.get(row, 1.0) for row in rows)
-        cost = CostModel(CostTable(rows, (0,), (seconds,)), max_rows=self.max_rows)
+        cost = CostModel(CostTable(rows, (0,), (seconds,), rewind_s=self.rewind), max_rows=self.max_rows)
         for name, token in self.draft_token.items():
             cost.set_draft_s(name, {1: token, CEILING: CEILING * token})
         return cost
@@ -133,7 +135,8 @@ def replay(
             records.append(Record(decision, taken + 1))
             rows += depth
         rows = controller.rows_to_decode(rows)
-        times = RoundTimes(rows, machine.verify(rows) * _noise(random, machine.noise), draft_s)
+        rewind_s = machine.rewind * sum(outcome.num_draft_tokens > 0 for outcome in outcomes)
+        times = RoundTimes(rows, machine.verify(rows) * _noise(random, machine.noise), draft_s, rewind_s)
         controller.observe(times, outcomes)
         run.rounds.append(records)
         run.seconds.append(times.total_s)
@@ -145,7 +148,7 @@ def expected_speed(machine: Machine, rate: float, depth: int, *, drafter: str = 
     """Of one sequence with a fixed D, tokens per T(1); three rows may be filled up to four, as the controller does."""
     tokens = sum(rate**position for position in range(depth + 1))
     rows = min((machine.verify(row) for row in range(1 + depth, 5 + depth)), default=1.0) if depth else 1.0
-    return tokens / (rows + machine.draft_token.get(drafter, 0.0) * depth)
+    return tokens / (rows + machine.draft_token.get(drafter, 0.0) * depth + machine.rewind * (depth > 0))
 
 
 def best_speed(machine: Machine, rate: float, *, drafter: str = "free") -> float:

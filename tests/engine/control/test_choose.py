@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from homespec.engine.control.choose import Bet, choose
 from homespec.engine.control.cost import Seconds
+from homespec.engine.control.prices import Prices
 from tests.engine.control.simulator import MACHINES, Machine
 
 chances = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4).map(lambda rates: list(accumulate(rates, mul)))
@@ -60,6 +61,48 @@ def test_a_drafter_that_takes_time_gets_its_best_d(
     draft_s = {"draft": np.asarray([0.0, *(first_s + token_s * np.arange(1, 17))])}
     choice = choose(bets, num_tokens=1, num_rows=1, verify_s=verify_s, draft_s=draft_s)
     assert choice.speed == pytest.approx(best_by_trying(bets, 1, 1, verify_s, draft_s))
+
+
+@given(chances, costs, st.integers(1, 3), st.floats(0.0, 2.0), st.floats(0.0, 1.0))
+def test_a_single_bet_is_chosen_like_one_of_many(
+    survival: list[float], verify_s: Seconds, num_sequences: int, rewind_s: float, token_s: float
+) -> None:
+    bet, draft_s = Bet("draft", survival), {"draft": token_s * np.arange(17.0)}
+    rows = np.arange(len(verify_s))
+    prices = Prices(
+        num_sequences=num_sequences,
+        num_rows=num_sequences,
+        verify_s=verify_s,
+        rows=rows,
+        draft_s=draft_s,
+        rewind_s=rewind_s,
+    )
+    many = choose(
+        [bet],
+        num_tokens=num_sequences,
+        num_rows=num_sequences,
+        verify_s=verify_s,
+        draft_s=draft_s,
+        rewind_s=rewind_s,
+    )
+    assert prices.choose([bet]).speed == pytest.approx(many.speed)
+
+
+@settings(max_examples=60)
+@given(st.lists(chances, min_size=1, max_size=3), costs, st.floats(0.0, 2.0))
+def test_each_draft_pays_for_its_copy_of_the_state(
+    chains: list[list[float]], verify_s: Seconds, rewind_s: float
+) -> None:
+    bets = [Bet("free", survival) for survival in chains]
+    count = len(bets)
+    choice = choose(bets, num_tokens=count, num_rows=count, verify_s=verify_s, draft_s={}, rewind_s=rewind_s)
+    num_drafting = sum(depth > 0 for depth in choice.num_draft_tokens)
+    rows = count + sum(choice.num_draft_tokens)
+    assert choice.seconds == pytest.approx(verify_s[rows] + rewind_s * num_drafting)
+    assert choice.speed >= count / verify_s[count]
+    if count == 1:
+        fixed = [verify_s[1], *(seconds + rewind_s for seconds in verify_s[2:])]
+        assert choice.speed == pytest.approx(best_by_trying(bets, 1, 1, np.asarray([0.0, *fixed]), {}))
 
 
 def test_a_step_is_seen_through() -> None:

@@ -20,6 +20,7 @@ from homespec.engine.control.decision import (
     RoundTimes,
 )
 from homespec.engine.control.experience import Experience
+from homespec.engine.control.pause import LONGEST_WAIT
 from tests.engine.control.simulator import CEILING, F16, Q4_0, Q4_1, Machine
 
 
@@ -72,6 +73,49 @@ def test_a_paused_drafter_is_told_with_its_numbers_and_when_it_is_tried_again() 
     [reason] = controller.paused().values()
     pattern = r"paused: draft would cost [\d.]+ T\(1\) for [\d.]+ tokens; tried again in \d+ rounds"
     assert re.fullmatch(pattern, reason), reason
+
+
+def test_a_drafter_is_hopeless_when_it_has_been_paused_for_thousands_of_rounds_on_end() -> None:
+    machine = Machine(Q4_1, {"draft": 0.5})
+    controller = Controller(machine.cost_model())
+    play(controller, machine, [Offer("draft", CEILING)], 0, rounds=LONGEST_WAIT - 100)
+    assert not controller.hopeless()
+    controller.forget("s")
+    play(controller, machine, [Offer("draft", CEILING)], 0, rounds=400)
+    [(name, reason)] = controller.hopeless().items()
+    assert name == "draft"
+    assert re.fullmatch(r"draft would cost [\d.]+ T\(1\) for [\d.]+ tokens", reason), reason
+    controller.forgive("draft")
+    assert not controller.hopeless()
+    assert not controller.paused()
+
+
+def test_a_drafter_that_pays_now_and_then_is_not_hopeless() -> None:
+    machine = Machine(F16, {"draft": 0.05})
+    controller = Controller(machine.cost_model())
+    for _ in range(12):
+        play(controller, machine, [Offer("draft", CEILING)], 0, rounds=300)
+        controller.forget("s")
+        play(controller, machine, [Offer("draft", CEILING)], None, rounds=150)
+        controller.forget("s")
+    assert not controller.hopeless()
+
+
+def test_nor_is_one_that_could_not_be_tried() -> None:
+    """A free drafter has the text to itself all the time."""
+    machine = Machine(Q4_1, {"draft": 0.5})
+    controller = Controller(machine.cost_model())
+    play(controller, machine, [Offer("draft", CEILING)], 0, rounds=8)
+    assert "draft" in controller.paused()
+    controller.forget("s")
+    play(
+        controller,
+        machine,
+        [free(name="suffix", confidence=0.99), Offer("draft", CEILING)],
+        None,
+        rounds=LONGEST_WAIT + 9,
+    )
+    assert not controller.hopeless()
 
 
 def test_what_a_constraint_forces_is_certain() -> None:

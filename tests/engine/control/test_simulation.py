@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from statistics import median
 
+import numpy as np
 import pytest
 
-from homespec.engine.control.controller import PLAIN_EVERY, Controller
+from homespec.engine.control.controller import Controller
+from homespec.engine.control.plain_times import PLAIN_EVERY
 from tests.engine.control.simulator import (
     MACHINES,
     Machine,
@@ -58,6 +60,15 @@ def test_so_does_a_drafter_that_takes_time(name: str, rho: float, rate: float) -
     run = replay(machine, [{"draft": steady(rate)}], 3 * ROUNDS)
     spikes = 1.016
     assert run.speed * spikes >= 0.95 * best_speed(machine, rate, drafter="draft")
+
+
+@machines
+@pytest.mark.parametrize(("rewind", "rate"), [(0.5, 0.9), (2.0, 0.98), (2.0, 0.5), (20.0, 0.98)])
+def test_so_does_a_target_whose_state_must_be_copied(name: str, rewind: float, rate: float) -> None:
+    machine = Machine(MACHINES[name], rewind=rewind, noise=0.0)
+    run = replay(machine, [{"free": steady(rate)}], 2 * ROUNDS)
+    spikes = 1.016
+    assert run.speed * spikes >= 0.95 * best_speed(machine, rate)
 
 
 @machines
@@ -145,14 +156,16 @@ def test_the_plain_speed_is_measured_again_now_and_then() -> None:
 
 @machines
 def test_what_is_predicted_comes_true(name: str) -> None:
+    """As it is shown, at any time after the first hundred rounds."""
     errors = []
     for seed, rate in enumerate((0.5, 0.7, 0.85, 0.95) * 3):
         machine = Machine(MACHINES[name], noise=0.08)
         controller = Controller(machine.cost_model())
-        replay(machine, [{"free": steady(rate)}], ROUNDS, controller=controller, seed=seed)
-        predicted, measured = controller.tally.predicted_speedup, controller.tally.measured_speedup
-        assert predicted is not None
-        assert measured is not None
-        errors.append(abs(predicted / measured - 1))
-    assert median(errors) <= 0.06
-    assert sorted(errors)[-2] <= 0.15
+        for part in range(5):
+            replay(machine, [{"free": steady(rate)}], ROUNDS // 5, controller=controller, seed=100 * seed + part)
+            predicted, measured = controller.tally.predicted_speedup, controller.tally.measured_speedup
+            assert predicted is not None
+            assert measured is not None
+            errors.append(abs(predicted / measured - 1))
+    assert median(errors) <= 0.05
+    assert np.quantile(errors, 0.95) <= 0.12
