@@ -42,7 +42,8 @@ def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num
     print(f"size               {format_bytes(size)}, {size / whole:.0%} of the model's {format_bytes(whole)}")
     if num_prompts:
         _print_acceptance(model, target, PROMPTS[:num_prompts])
-    print(f"use it             homespec serve {model} --draft {target}")
+    flag = "" if target == recipe.path_beside(model) else f" --draft {target}"
+    print(f"use it             homespec serve {model}{flag}")
     return target
 
 

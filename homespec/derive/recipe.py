@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homespec.errors import DeriveError
+from homespec.store.companions import copy_path
 
 QUANTS = (
     "Q2_K",
@@ -49,7 +50,7 @@ class Recipe:
 
     def path_beside(self, model: Path) -> Path:
         """Where the copy goes unless the user names a place."""
-        return model.with_name(f"{model.stem}.draft-{self.name}.gguf")
+        return copy_path(model, self.name)
 
 
 def parse(quant: str | None, keep_layers: str | None) -> Recipe:

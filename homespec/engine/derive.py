@@ -18,7 +18,7 @@ from homespec.engine.llama.gguf import open_header
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.quantize import quantize, share_done
 from homespec.engine.sequence import Sequence
-from homespec.engine.target import default_threads
+from homespec.engine.threads import default_threads
 from homespec.errors import DeriveError, HomespecError
 from homespec.frames import ChatPrompt, EngineSettings, Frame, Generate, Sampling, Speculation, TextPrompt
 from homespec.stats import DraftStats

@@ -12,10 +12,11 @@ from homespec.engine.drafters.drafter import Drafter
 from homespec.engine.drafters.dspark import open_dspark
 from homespec.engine.drafters.eagle3 import open_eagle3
 from homespec.engine.drafters.hosts import host_of
-from homespec.engine.drafters.kind import DFLASH, DRAFT, EAGLE3, MTP, SYMBOLS, Head, read_head
+from homespec.engine.drafters.kind import DFLASH, DRAFT, EAGLE3, GEMMA4_ASSISTANT, MTP, SYMBOLS, Head, read_head
 from homespec.engine.drafters.model import ModelDrafter
 from homespec.engine.drafters.mtp import open_mtp
 from homespec.engine.drafters.pair import head_mismatch, mismatch
+from homespec.engine.drafters.shared import open_shared
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
@@ -107,6 +108,8 @@ def _open_head(model: Model, target: Context, head: Head, settings: EngineSettin
     sizes = {"num_running": settings.slots, "chunk": settings.prefill_chunk, "rows_per_slot": 1 + MAX_DRAFT_TOKENS}
     if head.kind == EAGLE3:
         return open_eagle3(model, target, **sizes)
+    if head.architecture == GEMMA4_ASSISTANT:
+        return open_shared(model, target)
     if head.kind == MTP:
         return open_mtp(model, target, **sizes)
     if model.vocab.mask is None:
@@ -119,7 +122,7 @@ def _open_draft(model: Model, target: Context, settings: EngineSettings) -> Draf
         raise DrafterError(f"does not match the target: {reason}. Use a draft model of the target's family")
     if model.is_recurrent:
         raise DrafterError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
-    context = Context(model, draft_params(settings, model, target.params))
+    context = Context(model, draft_params(settings, model, target.params), crew=target.crew)
     window = draft_window(settings, model, target.params)
     chunk = min(settings.prefill_chunk, context.params.n_batch)
     return ModelDrafter(context, target.model.vocab, chunk=chunk, window=window)

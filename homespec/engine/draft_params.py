@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from homespec.engine.llama.context import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.frames import EngineSettings
-
-HEAD_BATCH = 64
-"""Rows per call of a drafter that reads hidden states; the longest block of every slot must fit."""
 
 
 def draft_window(settings: EngineSettings, model: Model, target: ContextParams) -> int:
@@ -31,19 +26,6 @@ def draft_params(settings: EngineSettings, model: Model, target: ContextParams) 
         n_threads=target.n_threads,
         kv_type=settings.draft_kv_type or target.kv_type,
         flash_attention=target.flash_attention,
-    )
-
-
-def head_params(settings: EngineSettings, target: ContextParams) -> ContextParams:
-    """The context of a drafter that reads hidden states: the target's positions, and small batches, because llama.cpp
-    gives such a drafter logits for every row of a batch.
-    """
-    n_batch = min(target.n_batch, HEAD_BATCH)
-    return replace(
-        target,
-        n_outputs_max=n_batch,
-        n_batch=n_batch,
-        kv_type=settings.draft_kv_type or target.kv_type,
     )
 
 

@@ -43,9 +43,15 @@ def find_all(own: Path | None = None) -> tuple[Find, ...]:
     return tuple(kept)
 
 
-def _everything(own: Path | None) -> Iterator[Find]:
+def find_own(own: Path | None = None) -> tuple[Find, ...]:
+    """Every model of homespec's own store."""
     with suppress(ConfigError):  # a user without a home has no store of their own
-        yield from _in_folder(models_dir(own), OWN)
+        return tuple(_in_folder(models_dir(own), OWN))
+    return ()
+
+
+def _everything(own: Path | None) -> Iterator[Find]:
+    yield from find_own(own)
     for cache in hub_caches():
         for repository in _children(cache, "models--*"):
             yield from _in_folder(repository / "snapshots", "Hugging Face")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import platformdirs
-
 from homespec.errors import ConfigError
+from homespec.folders import data_folder
 
 
 def models_dir(configured: Path | None = None) -> Path:
-    """homespec's own: the setting, else the platform's data folder (a service gets its own through XDG_DATA_HOME).
+    """homespec's own: the setting, else below the folder that systemd or the platform keeps for data.
 
     Raises ConfigError when this user has no home to hold one.
     """
     if configured is not None:
         return expanded(str(configured)).absolute()
-    try:
-        return platformdirs.user_data_path("homespec") / "models"
-    except RuntimeError as error:
-        raise ConfigError("there is no home folder for models; set models_dir, HOME or XDG_DATA_HOME") from error
+    folder = data_folder()
+    if folder is None:
+        raise ConfigError("there is no home folder for models; set models_dir, HOME or XDG_DATA_HOME")
+    return folder / "models"
 
 
 def hub_caches() -> tuple[Path, ...]:

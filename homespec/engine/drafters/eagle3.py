@@ -6,12 +6,10 @@ is mapped inside the graph, and the tokens it lacks have -inf logits.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from homespec.engine.drafters.head import HeadContext, head_params
-from homespec.engine.drafters.kind import EAGLE3
+from homespec.engine.drafters.kind import EAGLE3, Head
 from homespec.engine.drafters.pairs import PairDrafter
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.hidden_batch import HiddenBatch
@@ -45,7 +43,8 @@ class Eagle3Drafter(PairDrafter):
 
 def open_eagle3(model: Model, target: Context, *, rows_per_slot: int, num_running: int, chunk: int) -> Eagle3Drafter:
     """The drafter on a loaded head. Raises ModelUnsupported when its context cannot be made."""
-    params = head_params(target, rows_per_slot=rows_per_slot, num_running=num_running)
-    context = Context(model, replace(params, n_outputs_max=params.n_batch), other=target)
+    kind = Head(EAGLE3, model.architecture)
+    params = head_params(target, kind, rows_per_slot=rows_per_slot, num_running=num_running)
+    context = Context(model, params, other=target)
     head = HeadContext(context, target, first_token=_FIRST_TOKEN, limit=2 * chunk, owns_model=True)
     return Eagle3Drafter(head, target)

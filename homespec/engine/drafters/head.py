@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
+from homespec.engine.drafters.kind import DFLASH, DSPARK, MTP, Head
 from homespec.engine.drafters.trail import Trail
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context, ContextParams
@@ -20,18 +21,25 @@ encoder), so it stays small."""
 Decode = Callable[[Batch], None]
 
 
-def head_params(target: Context, *, rows_per_slot: int, num_running: int) -> ContextParams:
-    """A head's context has the target's positions, slots and KV type, and room for a row block of every slot."""
+def head_params(target: Context, head: Head, *, rows_per_slot: int, num_running: int) -> ContextParams:
+    """A head's context has the target's positions, slots and KV type, and room for a row block of every slot.
+
+    A dry run asks here too, so it cannot disagree with the real load.
+    """
     n_batch = min(max(MIN_BATCH, rows_per_slot * num_running), MAX_BATCH)
+    is_mtp, fills_blocks = head.kind == MTP, head.kind in (DFLASH, DSPARK)
     return ContextParams(
         n_ctx=target.n_ctx,
         n_seq_max=target.params.n_seq_max,
-        n_outputs_max=n_batch,
+        n_outputs_max=target.params.n_seq_max if is_mtp else n_batch,
         n_batch=n_batch,
         n_threads=target.params.n_threads,
         kv_type=target.params.kv_type,
         flash_attention=target.params.flash_attention,
-        taps=TapPlan(),
+        taps=None if fills_blocks and not (head.has_confidence or head.has_selector) else TapPlan(),
+        is_mtp=is_mtp,
+        # Rows of a block see one another, unless the file says otherwise.
+        is_causal=head.is_causal if fills_blocks else True,
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,13 +21,22 @@ SYMBOLS: dict[str, tuple[str, ...]] = {
     DRAFT: (),
     EAGLE3: (*_LAYER_TAPS, *_STATES),
     MTP: _STATES,
-    DFLASH: _LAYER_TAPS,
+    DFLASH: (*_LAYER_TAPS, *_STATES),
     DSPARK: (*_LAYER_TAPS, *_STATES),
 }
 """Functions of llama-ext.h that each kind cannot do without."""
 
-GEMMA4_ASSISTANT = "gemma4-assistant"
+GEMMA4, GEMMA4_ASSISTANT = "gemma4", "gemma4-assistant"
 _FIRST_NORM = "blk.0.attn_norm.weight"
+
+
+class KvShape(NamedTuple):
+    """Keys and values of a layer."""
+
+    is_sliding: bool
+    n_head_kv: int
+    key_width: int
+    value_width: int
 
 
 class Header(Protocol):
@@ -51,6 +60,8 @@ class Head:
     target_layers: tuple[int, ...] = ()
     """Layers of the target whose inputs it reads."""
     target_hidden_size: int | None = None
+    n_embd_out: int | None = None
+    """Width of the states that it gives and takes, where that is not `n_embd`."""
     num_mtp_layers: int = 0
     is_in_target: bool = False
     """It is a block of the target's own file."""
@@ -61,8 +72,15 @@ class Head:
     """DSpark: the row of the last token drafts too; else only those of the masks behind it."""
     has_confidence: bool = False
     has_selector: bool = False
+    """DFlash chooses among candidates by pairs of neighbours."""
+    selector_top_k: int | None = None
+    """How many candidates each row has for that."""
     mapped_ids: tuple[int, int] | None = None
     """Smallest and largest target id that a reduced draft vocabulary maps to."""
+    reads_kv: frozenset[KvShape] = frozenset()
+    """What its layers expect of the target's cache, where they have none of their own."""
+    target_kv: frozenset[KvShape] = frozenset()
+    """What the target's last two layers keep, which is what it gets."""
 
     @property
     def reads_target(self) -> bool:
@@ -74,7 +92,12 @@ def read_head(path: Path, target_path: Path) -> Head:
     with open_header(path) as header:
         mapped = next((tensor for tensor in header.tensors() if tensor.name == "d2t"), None)
         mapped_ids = None if mapped is None else _range_of(path, header.data_offset + mapped.offset, mapped.size_bytes)
-        return head_in(header, is_target=path.samefile(target_path), mapped_ids=mapped_ids)
+        head = head_in(header, is_target=path.samefile(target_path), mapped_ids=mapped_ids)
+        if head.architecture != GEMMA4_ASSISTANT:
+            return head
+        reads_kv = frozenset(kv_shapes(header))
+    with open_header(target_path) as target:
+        return replace(head, reads_kv=reads_kv, target_kv=frozenset(kv_shapes(target)[-2:]))
 
 
 def head_in(header: Header, *, is_target: bool, mapped_ids: tuple[int, int] | None = None) -> Head:
@@ -100,6 +123,7 @@ def head_in(header: Header, *, is_target: bool, mapped_ids: tuple[int, int] | No
         n_vocab=header.count("tokenizer.ggml.tokens"),
         target_layers=tuple(value("target_layers", ())),
         target_hidden_size=value("target_hidden_size"),
+        n_embd_out=value("embedding_length_out"),
         num_mtp_layers=num_mtp_layers,
         is_in_target=is_target and kind == MTP,
         block_size=value("block_size"),
@@ -108,8 +132,27 @@ def head_in(header: Header, *, is_target: bool, mapped_ids: tuple[int, int] | No
         samples_from_anchor=bool(value("sample_from_anchor", True)),
         has_confidence="conf_proj.weight" in names,
         has_selector="selector_hidden.weight" in names,
+        selector_top_k=value("selector_top_k"),
         mapped_ids=mapped_ids,
     )
+
+
+def kv_shapes(header: Header) -> list[KvShape]:
+    """Layer by layer, for architectures of the Gemma 4 family; empty where the header does not say."""
+
+    def value(key: str) -> Any:
+        return header.get(f"{header.architecture}.attention.{key}")
+
+    pattern, heads = value("sliding_window_pattern"), value("head_count_kv")
+    if not isinstance(pattern, list) or heads is None:
+        return []
+    counts = heads if isinstance(heads, list) else [heads] * len(pattern)
+    widths = {
+        False: (value("key_length"), value("value_length")),
+        True: (value("key_length_swa"), value("value_length_swa")),
+    }
+    shapes = [KvShape(sliding, count, *widths[sliding]) for sliding, count in zip(pattern, counts, strict=False)]
+    return [] if any(None in shape for shape in shapes) else shapes
 
 
 def _kind(architecture: str, names: set[str], *, has_mtp: bool) -> str:

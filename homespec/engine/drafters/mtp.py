@@ -6,10 +6,8 @@ state behind the target's last layer, and is fed its own state for every further
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from homespec.engine.drafters.head import HeadContext, head_params
-from homespec.engine.drafters.kind import MTP
+from homespec.engine.drafters.kind import MTP, Head
 from homespec.engine.drafters.pairs import PairDrafter
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.model import Model
@@ -17,8 +15,9 @@ from homespec.engine.llama.model import Model
 
 def open_mtp(model: Model, target: Context, *, rows_per_slot: int, num_running: int, chunk: int) -> PairDrafter:
     """The drafter on a loaded block; `model` may be the target's own. Raises ModelUnsupported."""
-    params = head_params(target, rows_per_slot=rows_per_slot, num_running=num_running)
-    context = Context(model, replace(params, n_outputs_max=params.n_seq_max, is_mtp=True), other=target)
+    kind = Head(MTP, model.architecture)
+    params = head_params(target, kind, rows_per_slot=rows_per_slot, num_running=num_running)
+    context = Context(model, params, other=target)
     owns_model = model is not target.model
     head = HeadContext(context, target, first_token=0, limit=2 * chunk, owns_model=owns_model)
     return PairDrafter(MTP, head, target.model.vocab, has_all_outputs=False)

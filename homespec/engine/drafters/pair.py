@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from homespec.engine.drafters.hosts import CROPPED_MTP_BLOCKS, LAST_OUTPUT, LAYER_INPUTS, MTP_BLOCKS, Host
-from homespec.engine.drafters.kind import EAGLE3, GEMMA4_ASSISTANT, MTP, Head
+from homespec.engine.drafters.kind import DFLASH, DSPARK, EAGLE3, GEMMA4, GEMMA4_ASSISTANT, MTP, Head, KvShape
 
 EAGLE3_LAYERS = 3
 """Low, middle and high: llama.cpp's EAGLE-3 takes no other number."""
@@ -87,54 +87,78 @@ def _shown(text: bytes) -> str:
 
 
 def head_mismatch(host: Host, head: Head) -> str | None:
-    """Why a head cannot read this target, or None when it can.
+    """Why a head cannot read this target, or None when it can."""
+    return next(head_mismatches(host, head), None)
+
+
+def head_mismatches(host: Host, head: Head) -> Iterator[str]:
+    """Every check that the head fails, one reason each.
 
     llama.cpp checks none of it: it aborts, or reads rows that mean nothing.
     """
-    if reason := _layers_mismatch(host, head) if head.kind != MTP else _mtp_mismatch(host, head):
-        return reason
+    yield from _mtp_mismatches(host, head) if head.kind == MTP else _layer_mismatches(host, head)
+    if head.kind in (DFLASH, DSPARK):
+        yield from _block_mismatches(head)
     width, what = head.n_embd, "embedding width"
     if head.kind == EAGLE3:
         width, what = head.target_hidden_size, "target_hidden_size"
+    elif head.architecture == GEMMA4_ASSISTANT:
+        width, what = head.n_embd_out, "embedding_length_out"
     if width != host.n_embd:
-        return f"{what} {width} of the head is not the target's hidden width {host.n_embd}"
+        yield f"{what} {width} of the head is not the target's hidden width {host.n_embd}"
     if head.n_vocab is not None and head.n_vocab != host.n_vocab:
-        return f"vocabulary sizes differ: target {host.n_vocab}, head {head.n_vocab}"
+        yield f"vocabulary sizes differ: target {host.n_vocab}, head {head.n_vocab}"
     if head.mapped_ids is not None and not 0 <= head.mapped_ids[0] <= head.mapped_ids[1] < host.n_vocab:
         low, high = head.mapped_ids
-        return f"d2t maps to ids {low} to {high}; the target has {host.n_vocab} tokens"
-    return None
+        yield f"d2t maps to ids {low} to {high}; the target has {host.n_vocab} tokens"
 
 
-def _layers_mismatch(host: Host, head: Head) -> str | None:
+def _layer_mismatches(host: Host, head: Head) -> Iterator[str]:
     layers = head.target_layers
     if not layers or (head.kind == EAGLE3 and len(layers) != EAGLE3_LAYERS):
         wanted = EAGLE3_LAYERS if head.kind == EAGLE3 else "at least 1"
-        return f"the file names {len(layers)} target layers, where {head.kind} needs {wanted}"
+        yield f"the file names {len(layers)} target layers, where {head.kind} needs {wanted}"
     if host.architecture not in LAYER_INPUTS:
-        return f"llama.cpp does not give out the layer inputs of architecture {host.architecture!r}"
-    if min(layers) < 0 or max(layers) > host.n_layer:
-        return f"target layers {list(layers)} are not within the target's 0 to {host.n_layer}"
-    if max(layers) == host.n_layer and host.architecture not in LAST_OUTPUT:
-        return f"target layer {host.n_layer} is the last one's output, which {host.architecture!r} does not give out"
-    if head.kind == EAGLE3:
-        return None
+        yield f"llama.cpp does not give out the layer inputs of architecture {host.architecture!r}"
+    if layers and (min(layers) < 0 or max(layers) > host.n_layer):
+        yield f"target layers {list(layers)} are not within the target's 0 to {host.n_layer}"
+    if host.n_layer in layers and host.architecture not in LAST_OUTPUT:
+        yield f"target layer {host.n_layer} is the last one's output, which {host.architecture!r} does not give out"
+
+
+def _block_mismatches(head: Head) -> Iterator[str]:
     if not head.block_size or head.block_size < 2:
-        return f"block_size {head.block_size} leaves nothing to draft"
-    if head.has_selector:
-        return "DFlash heads with a selector are not supported"
-    return None
+        yield f"block_size {head.block_size} leaves nothing to draft"
+    if head.has_selector and not head.selector_top_k:
+        yield f"selector_top_k {head.selector_top_k} leaves nothing to choose from"
 
 
-def _mtp_mismatch(host: Host, head: Head) -> str | None:
+def _shared_mismatches(host: Host, head: Head) -> Iterator[str]:
+    """llama.cpp lets its layers read the target's last two, of which the first must be the sliding one."""
+    if host.architecture != GEMMA4:
+        yield f"{head.architecture} reads the KV cache of {GEMMA4}, the target is {host.architecture!r}"
+        return
+    unlike = sorted(head.reads_kv - head.target_kv)
+    if unlike or not head.reads_kv:
+        wanted = ", ".join(map(_kv_text, unlike)) or "no layer of a known kind"
+        found = ", ".join(map(_kv_text, sorted(head.target_kv))) or "none"
+        yield f"it reads {wanted} of the target's KV cache; the target's last two layers keep {found}"
+
+
+def _kv_text(shape: KvShape) -> str:
+    kind = "sliding" if shape.is_sliding else "full"
+    return f"{kind} {shape.n_head_kv} x {shape.key_width}/{shape.value_width}"
+
+
+def _mtp_mismatches(host: Host, head: Head) -> Iterator[str]:
     if head.architecture == GEMMA4_ASSISTANT:
-        return "heads that share the target's KV cache (gemma4-assistant) are not supported"
+        yield from _shared_mismatches(host, head)
+        return
     if host.architecture in CROPPED_MTP_BLOCKS:
-        return f"llama.cpp's MTP graph of {host.architecture!r} drops the states of rows without logits"
-    if host.architecture not in MTP_BLOCKS:
-        return f"llama.cpp gives out no state for MTP on architecture {host.architecture!r}"
+        yield f"llama.cpp's MTP graph of {host.architecture!r} drops the states of rows without logits"
+    elif host.architecture not in MTP_BLOCKS:
+        yield f"llama.cpp gives out no state for MTP on architecture {host.architecture!r}"
     if head.architecture != host.architecture:
-        return f"architectures differ: target {host.architecture!r}, head {head.architecture!r}"
+        yield f"architectures differ: target {host.architecture!r}, head {head.architecture!r}"
     if head.num_mtp_layers != 1:
-        return f"the file has {head.num_mtp_layers} MTP blocks; one is supported"
-    return None
+        yield f"the file has {head.num_mtp_layers} MTP blocks; llama.cpp's graph of {host.architecture!r} runs one"

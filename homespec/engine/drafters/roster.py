@@ -52,14 +52,16 @@ class Choice:
 
     @property
     def drafter(self) -> Drafter | None:
-        """The last resort: the one that is asked on no condition."""
-        return self.candidates[-1].drafter if self.candidates else None
+        """The one that stands for them all: the model where there is one, else the first that is asked."""
+        models = (drafter for drafter in self.drafters if drafter.name not in FREE)
+        return next(models, self.drafters[0] if self.drafters else None)
 
 
 class Roster:
     """Owned by the scheduler thread. Loading happens elsewhere: `load` starts it, `loaded` or `failed` end it.
 
-    The draft model is in memory or on its way only while it is wanted: the switch lets it, and it is not withdrawn.
+    The draft model is in memory or on its way only while it is wanted: the switch lets it, and it is neither withdrawn
+    nor parked.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Roster:
         self.names = ("suffix", draft_kind, "ngram")
         """Every drafter, in the order in which `auto` asks them."""
         self._withdrawn = withdrawn
+        self._parked = ""
+        """Why the draft model is not worth its memory; empty when it is."""
         self._is_loading = False
         self._is_broken = False
         """Broken: it failed to load or broke at work, and stays off until the switch is set again."""
@@ -89,7 +93,7 @@ class Roster:
         self._quarantined = dict(quarantined or {})
         self._past = past
         self._refused = dict(refused or {})
-        """Do not fit: asking for them does not change that."""
+        """Do not fit: asking for them does not change that, `admit` does."""
         self._drafters: dict[str, Drafter] = {}
         self._load_started = 0.0
         no_path = "no draft model configured; pass --draft PATH"
@@ -117,7 +121,7 @@ class Roster:
         if mode in _FREE_TEXTS and mode not in self._drafters and mode not in self._refused:
             self._drafters[mode] = self._free(mode)
             self._set(mode, DraftState.READY, _FREE_TEXTS[mode])
-        self._is_broken = False
+        self._is_broken, self._parked = False, ""
         self._settle()
 
     def withdraw(self, reason: str) -> None:
@@ -130,10 +134,38 @@ class Roster:
         self._withdrawn = ""
         self._settle()
 
+    def admit(self) -> None:
+        """There is room for the draft model, which there was not: it may be loaded as far as the switch goes."""
+        self._refused.pop(self.file_drafter, None)
+        self._settle()
+
+    def reload(self) -> None:
+        """Unload the draft model and load it again, as far as it may be loaded; what it was off for is forgiven."""
+        self._quarantined.pop(self.file_drafter, None)
+        self._is_broken, self._parked = False, ""
+        if (drafter := self._drafters.pop(self.file_drafter, None)) is not None:
+            self._set(self.file_drafter, DraftState.UNLOADING, "to be loaded again")
+            drafter.shutdown()
+        self._settle()
+
+    def park(self, name: str, reason: str) -> bool:
+        """Under `auto`, a draft model that never pays gives its memory back until it is asked for; whether it does."""
+        if name != self.file_drafter or name not in self._drafters or self.mode != AUTO:
+            return False
+        self._parked = f"parked: {reason}; back when it is named, or drafting is switched to {AUTO!r} again"
+        self._settle()
+        return True
+
+    def ask(self, wanted: str) -> None:
+        """A request names its drafter: one that is parked comes back, for this request or the next."""
+        if wanted == self.file_drafter and self._parked:
+            self._parked = ""
+            self._settle()
+
     @property
     def wants_draft(self) -> bool:
         """Whether the draft model may be in memory. Any thread may ask: the loader does while it loads."""
-        if self._withdrawn or self._is_barred:
+        if self._withdrawn or self._parked or self._is_barred:
             return False
         return self.mode in (AUTO, self.file_drafter)
 
@@ -193,7 +225,7 @@ class Roster:
         return Choice((*first, Candidate(self._drafters[last])), drafters=every)
 
     def active(self) -> DrafterStatus | None:
-        """The last resort of `auto` requests, or the drafter that the switch names and that is not ready."""
+        """The one that stands for those of `auto` requests, or the one that the switch names and that is not ready."""
         chosen = self.choose(AUTO).drafter
         if chosen is not None:
             return self._states[chosen.name]
@@ -276,7 +308,7 @@ class Roster:
 
     def _unwanted(self) -> str:
         """Why the draft model is not to be in memory."""
-        return self._withdrawn or f"not loaded: drafting is switched to {self.mode!r}"
+        return self._withdrawn or self._parked or f"not loaded: drafting is switched to {self.mode!r}"
 
     def _move(self, name: str, state: DraftState, reason: str) -> None:
         """`_set`, unless it is there already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,14 @@ from tests.kits.heads_kit import (
     dspark_markov,
     eagle3_markov,
     implied_acceptance,
+    mtp_alone,
     mtp_markov,
     random_dflash,
     random_dspark,
     random_eagle3,
     random_mtp,
+    random_selector,
+    selector_lag,
 )
 from tests.kits.models import Models
 
@@ -91,13 +94,6 @@ def pair_of(models: Models, kind: str, *, wrong: float = 0.0) -> Pair:
     return Pair(kind, target_path, head_path, next_token, drafted)
 
 
-def mtp_alone(models: Models) -> Path:
-    """The MTP block of `mtp_markov` in a file without the trunk."""
-    model = mtp_markov(models.chain)
-    tensors = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(("blk.0", "blk.1"))}
-    return models.write("mtp-alone", replace(model, tensors=tensors))
-
-
 def random_pair(models: Models, kind: str) -> tuple[Path, Path]:
     """Random weights on both sides: every state before the last matters to what is drafted."""
     if kind == "mtp":
@@ -149,7 +145,7 @@ def test_a_head_that_is_wrong_on_a_third_is_accepted_as_often_as_that_implies(
 
 def test_an_mtp_block_may_lie_in_a_file_of_its_own(models: Models) -> None:
     target = models.write("mtp-0.0-target", mtp_markov(models.chain))
-    with running(target, draft=mtp_alone(models), threads=1) as driver:
+    with running(target, draft=models.write("mtp-alone", mtp_alone(models.chain)), threads=1) as driver:
         [answer] = driver.run(ask([5, 6], mode="mtp", max_draft_tokens=4, max_tokens=60))
         assert answer.token_ids == follow(models.chain, 6, 60)
         assert answer.speculation.accepted == answer.speculation.drafted > 40
@@ -190,6 +186,38 @@ def test_positions_of_several_planes_are_written_as_one(models: Models, has_mrop
         [answer] = driver.run(ask(prompt, mode="dflash", max_draft_tokens=5, max_tokens=60))
         drafted, accepted = counts(answer)
         assert drafted == accepted > 40
+
+
+@pytest.mark.parametrize("num_slots", [1, 4])
+def test_a_selector_finds_the_path_that_single_rows_miss(models: Models, num_slots: int) -> None:
+    """Row by row the likeliest token is always wrong; behind its neighbour the next likely one is right."""
+    next_token = ring()
+    wrong = np.arange(NUM_TOKENS)
+    wrong[list(RING)] = ord("z")
+    target = models.write("ring", dense_markov(next_token))
+    prompt = follow(next_token, RING[0], 3 * LAG)
+    request: dict[str, Any] = {"mode": "dflash", "max_draft_tokens": 5, "max_tokens": 60}
+    with running(target, draft=models.write("selector", selector_lag(wrong, next_token)), threads=1) as driver:
+        for answer in driver.run(*(ask(prompt[slot:], partition=f"{slot}", **request) for slot in range(num_slots))):
+            assert answer.token_ids == follow(next_token, prompt[-1], 60)
+            assert answer.speculation.accepted == answer.speculation.drafted > 40
+            assert len(answer.speculation.per_position) == BLOCK - 1
+    with running(target, draft=models.write("no-selector", dflash_lag(wrong)), threads=1) as driver:
+        [answer] = driver.run(ask(prompt, **request))
+        assert answer.speculation.accepted == 0
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_a_selector_without_any_idea_changes_no_answer(models: Models, temperature: float) -> None:
+    target, head = models.write("deep-random", deep_random(1)), models.write("random-selector", random_selector(2))
+    with running(target, draft=head, threads=1) as driver:
+        plain, drafted = (
+            driver.run(ask(b"no idea", mode=mode, max_tokens=60, temperature=temperature, ignore_eos=True))[0]
+            for mode in ("off", "dflash")
+        )
+        assert drafted.token_ids == plain.token_ids
+        assert drafted.speculation.drafted > 30
+        assert Golden(driver, "dflash").holds()
 
 
 def test_dspark_with_a_bonus_anchor_drafts_one_token_less(models: Models) -> None:

@@ -44,10 +44,24 @@ class FakeDrafter:
 class Table:
     """A roster and what it asked for."""
 
-    def __init__(self, mode: str = "auto", *, path: str | None = "d.gguf", quarantined: dict[str, str] | None = None):
+    def __init__(
+        self,
+        mode: str = "auto",
+        *,
+        path: str | None = "d.gguf",
+        quarantined: dict[str, str] | None = None,
+        refused: dict[str, str] | None = None,
+    ):
         self.loads = 0
         self.said: list[str] = []
-        self.roster = Roster(mode, draft_path=path, load=self._load, announce=self.said.append, quarantined=quarantined)
+        self.roster = Roster(
+            mode,
+            draft_path=path,
+            load=self._load,
+            announce=self.said.append,
+            quarantined=quarantined,
+            refused=refused,
+        )
 
     def _load(self) -> None:
         self.loads += 1
@@ -61,7 +75,7 @@ def test_auto_takes_the_draft_model_as_soon_as_it_is_there_and_the_free_one_unti
     assert table.loads == 1
     assert table.status().state is DraftState.LOADING
     assert table.roster.choose("auto").drafter is not None
-    assert table.roster.active() == table.status("ngram")
+    assert table.roster.active() == table.status("suffix")
     drafter = FakeDrafter()
     table.roster.loaded(drafter)
     assert table.roster.choose("auto").drafter is drafter
@@ -236,6 +250,63 @@ def test_there_is_never_more_than_one_load() -> None:
     assert table.status().state is DraftState.READY
 
 
+def test_a_parked_drafter_gives_its_memory_back_until_it_is_asked_for() -> None:
+    def parked() -> Table:
+        table = Table()
+        table.roster.loaded(drafter := FakeDrafter())
+        assert table.roster.park("draft", "draft would cost 0.50 T(1) for 0.10 tokens")
+        assert drafter.shut_down == 1
+        assert (table.status().state, table.roster.memory.total_bytes) == (DraftState.OFF, 0)
+        assert table.status().reason.startswith("parked: draft would cost 0.50 T(1) for 0.10 tokens; back when")
+        assert names(table.roster.choose("auto")) == ["suffix", "ngram"]
+        assert "parked" in table.roster.choose("draft").reason
+        return table
+
+    def squeeze(roster: Roster) -> None:
+        roster.withdraw("withdrawn")
+        roster.readmit()
+
+    comes_back: list[Callable[[Roster], None]] = [
+        lambda roster: roster.ask("draft"),
+        lambda roster: roster.set_mode("auto"),
+        lambda roster: roster.set_mode("draft"),
+    ]
+    for act in comes_back:
+        table = parked()
+        act(table.roster)
+        assert (table.loads, table.status().state) == (2, DraftState.LOADING)
+    stays: list[Callable[[Roster], None]] = [
+        lambda roster: roster.ask("auto"),
+        lambda roster: roster.ask("suffix"),
+        lambda roster: roster.readmit(),
+        squeeze,
+    ]
+    for act in stays:
+        table = parked()
+        act(table.roster)
+        assert (table.loads, table.status().state) == (1, DraftState.OFF)
+
+
+def test_only_a_draft_model_under_auto_is_parked() -> None:
+    table = Table("draft")
+    assert not table.roster.park("draft", "it loses")  # not there yet
+    table.roster.loaded(FakeDrafter())
+    assert not table.roster.park("draft", "it loses")
+    assert not table.roster.park("suffix", "it loses")
+    assert table.status().state is DraftState.READY
+
+
+def test_memory_that_is_short_comes_before_a_request_that_asks() -> None:
+    table = Table()
+    table.roster.loaded(FakeDrafter())
+    table.roster.park("draft", "it loses")
+    table.roster.withdraw("withdrawn: 10 MiB free")
+    table.roster.ask("draft")
+    assert (table.loads, table.status().reason) == (1, "withdrawn: 10 MiB free")
+    table.roster.readmit()
+    assert table.loads == 2
+
+
 def test_a_broken_drafter_stays_off_when_pressure_ends() -> None:
     table = Table()
     table.roster.failed("draft", "no such file")
@@ -257,3 +328,20 @@ def test_nothing_is_loaded_while_it_is_switched_off() -> None:
 def test_a_quarantined_drafter_that_is_the_mode_stays_off_after_a_restart() -> None:
     table = Table("draft", quarantined={"draft": "crashed"})
     assert (table.loads, table.status().reason) == (0, "crashed")
+
+
+def test_what_did_not_fit_is_loaded_once_it_does_and_not_when_it_is_asked_for() -> None:
+    table = Table(refused={"draft": "does not fit: 9 GiB needed"})
+    assert (table.loads, table.status().reason) == (0, "does not fit: 9 GiB needed")
+    table.roster.set_mode("draft")
+    table.roster.set_mode("off")
+    table.roster.admit()
+    assert (table.loads, table.status().state) == (0, DraftState.OFF)  # the switch does not want it
+    table.roster.set_mode("auto")
+    assert (table.loads, table.status().state) == (1, DraftState.LOADING)
+
+
+def test_what_fits_by_now_is_loaded_at_once() -> None:
+    table = Table(refused={"draft": "does not fit"})
+    table.roster.admit()
+    assert table.loads == 1
