@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from homespec.errors import ExitCode
-from homespec.units import MIB
-from tests.daemons import FinishedCommand, eventually, run_serve, running
+from homespec.store.companions import copy_path
+from homespec.units import GIB, MIB
+from tests.daemons import Daemon, FinishedCommand, eventually, run_serve, running
 from tests.kits.models import Models
 
 pytestmark = [pytest.mark.process, pytest.mark.real]
@@ -29,14 +32,22 @@ def at_start_of(folder: Path, argument: str, code: str) -> dict[str, str]:
 
 
 def with_free_memory(folder: Path, available_bytes: int) -> dict[str, str]:
-    """A box with that much memory available, in the eyes of the daemon."""
+    """A box with that much memory available, in the eyes of the daemon, until `give` says otherwise."""
+    give(folder, available_bytes)
     return at_start_of(
         folder,
         "serve",
-        "import psutil\n"
+        "import pathlib, psutil\n"
         "real = psutil.virtual_memory()\n"
-        f"psutil.virtual_memory = lambda: real._replace(available={available_bytes})",
+        f"available = pathlib.Path({str(folder / 'available')!r})\n"
+        "psutil.virtual_memory = lambda: real._replace(available=int(available.read_text()))",
     )
+
+
+def give(folder: Path, available_bytes: int) -> None:
+    new = folder / "available.new"
+    new.write_text(str(available_bytes))
+    new.replace(folder / "available")
 
 
 def refused(finished: FinishedCommand, *fragments: str) -> None:
@@ -61,7 +72,9 @@ def test_a_target_that_does_not_fit_is_refused_with_the_nearest_plan(models: Mod
     refused(finished, str(models.demo), "8192 tokens", "230.0 MiB may be used", "Nearest that fits: --ctx ")
 
 
-def test_automatic_context_is_lowered_for_the_target_and_the_drafter_stays_out(models: Models, tmp_path: Path) -> None:
+def test_automatic_context_is_lowered_for_the_target_and_the_drafter_waits_for_room(
+    models: Models, tmp_path: Path
+) -> None:
     environment = with_free_memory(tmp_path, 330 * MIB) | {"HOMESPEC_KV_TYPE": "auto"}
     with running(tmp_path, "--demo", "--draft", str(models.demo), environment=environment) as daemon:
         status = daemon.status()
@@ -72,9 +85,26 @@ def test_automatic_context_is_lowered_for_the_target_and_the_drafter_stays_out(m
         [draft] = [drafter for drafter in status["speculation"]["drafters"] if drafter["name"] == "draft"]
         assert draft["state"] == "off"
         assert "does not fit" in draft["reason"]
+        plan = status["memory"]["plan"]
+        assert plan["target"]["n_ctx"] == status["model"]["n_ctx"]
+        assert plan["drafter"] is None
+        assert [verdict["is_admitted"] for verdict in plan["verdicts"]] == [False, True]
+        assert "does not fit" in plan["verdicts"][0]["reason"]
+        assert plan["verdicts"][0]["needed_bytes"] > 0
+        assert plan["changes"]
         daemon.post("/admin/drafter", {"mode": "draft"})
         assert "does not fit" in eventually(lambda: daemon.status()["speculation"], "the switch")["reason"]
-        assert daemon.golden()
+        plain = daemon.golden()
+        assert daemon.status()["memory"]["monitor"]["watch"] == "refused"
+
+        give(tmp_path, 8 * GIB)
+        eventually(lambda: daemon.health().json()["drafters"]["draft"]["state"] == "ready", "it is let in", 60)
+        assert daemon.golden() == plain
+        after = daemon.status()
+        assert after["engine"]["restarts"] == 0
+        assert after["model"] == status["model"]
+        assert after["memory"]["monitor"]["counts"]["asked"] == 1
+        assert any(event["text"].startswith("admitted: host has ") for event in after["events"])
 
 
 def test_a_box_with_room_serves_as_asked(models: Models, tmp_path: Path) -> None:
@@ -86,6 +116,34 @@ def test_a_box_with_room_serves_as_asked(models: Models, tmp_path: Path) -> None
         told = [event["text"] for event in status["events"]]
         assert any("300 tokens as asked; llama.cpp allocates 512" in text for text in told)
         eventually(lambda: daemon.status()["speculation"]["state"] == "ready", "the drafter is in")
+        memory = eventually(lambda: _with_drafter(daemon.status()["memory"]), "its memory is told")
+        for model in ("target", "drafter"):
+            for part in ("weights_bytes", "kv_bytes", "compute_bytes"):
+                assert abs(memory["plan"][model][part] - memory[model][part]) < MIB
+        assert memory["plan"]["verdicts"][0]["is_admitted"]
+
+
+def _with_drafter(memory: Any) -> Any:
+    return memory if memory["drafter"]["weights_bytes"] else None
+
+
+def test_a_copy_that_lies_with_the_model_drafts_without_being_named(models: Models, tmp_path: Path) -> None:
+    model = Path(shutil.copy(models.markov, tmp_path / "model.gguf"))
+    copy = Path(shutil.copy(models.markov_drafter, copy_path(model, "Q4_0")))
+    environment = {"HOMESPEC_FIT": "auto", "HOMESPEC_CONTROLLER": "auto"}
+    with running(tmp_path, str(model), environment=environment) as daemon:
+        speculation = eventually(lambda: ready(daemon, "draft"), "the copy is in")
+        assert speculation["drafter"] == "draft"
+        assert speculation["order"] == ["grammar", "suffix", "draft", "ngram"]
+        [draft] = [drafter for drafter in speculation["drafters"] if drafter["name"] == "draft"]
+        assert draft["path"] == str(copy)
+        assert any(event["text"].startswith(f"{copy} fits in full") for event in daemon.status()["events"])
+
+
+def ready(daemon: Daemon, name: str) -> dict[str, Any] | None:
+    speculation: dict[str, Any] = daemon.status()["speculation"]
+    states = {drafter["name"]: drafter["state"] for drafter in speculation["drafters"]}
+    return speculation if states[name] == "ready" else None
 
 
 def test_a_signal_ends_a_daemon_that_measures(models: Models, tmp_path: Path) -> None:

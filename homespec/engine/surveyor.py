@@ -15,16 +15,19 @@ from pathlib import Path
 import msgspec
 
 from homespec.engine.draft_file import missing_symbols
-from homespec.engine.draft_params import draft_gpu_layers, draft_params, head_params
+from homespec.engine.draft_params import draft_gpu_layers, draft_params
+from homespec.engine.drafters.head import head_params
 from homespec.engine.drafters.hosts import Host
-from homespec.engine.drafters.kind import DRAFT, MTP, head_in, read_head
-from homespec.engine.drafters.pair import head_mismatch, mismatches
-from homespec.engine.llama.context import Context
+from homespec.engine.drafters.kind import MTP, Head, head_in, read_head
+from homespec.engine.drafters.pair import head_mismatches, mismatches
+from homespec.engine.embedding.kind import embedding_kind
+from homespec.engine.embedding.params import embedding_params
+from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.dry_run import footprint, with_taps
-from homespec.engine.llama.gguf import GgufHeader, TensorInfo, open_header
+from homespec.engine.llama.gguf import GgufHeader, open_header
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Load, Model
-from homespec.engine.llama.weights import loaded_tensors, shards
+from homespec.engine.llama.weights import Part, shards, tensors_of
 from homespec.engine.target import target_params
 from homespec.errors import HomespecError, ModelUnsupported
 from homespec.footprint import (
@@ -35,6 +38,7 @@ from homespec.footprint import (
     Device,
     Devices,
     Failed,
+    Footprint,
     ListDevices,
     ModelFacts,
     PairChecked,
@@ -45,17 +49,18 @@ from homespec.footprint import (
 )
 from homespec.frames import EngineSettings
 from homespec.parent import die_with_parent
+from homespec.stats import MAX_DRAFT_TOKENS
 from homespec.status import DeviceMemory
 
-_dry_models: dict[tuple[str, int], Model] = {}
+_dry_models: dict[tuple[str, int, bool], Model] = {}
 
 
 def answer(question: Question) -> Answer:
     """What the question asks for, or Failed with the reason."""
     try:
         match question:
-            case DescribeModel(path):
-                return Described(describe(Path(path)))
+            case DescribeModel(path, target_path):
+                return Described(describe(Path(path), None if target_path is None else Path(target_path)))
             case ListDevices():
                 return Devices(tuple(_device(each) for each in library().device_memory()))
             case SizeTarget(settings):
@@ -68,25 +73,26 @@ def answer(question: Question) -> Answer:
         return Failed(type(error).__name__, str(error))
 
 
-def describe(path: Path) -> ModelFacts:
-    """Facts of a file from its header alone. Raises ModelNotFound or ModelCorrupt."""
-    files = shards(path)
-    loaded: list[TensorInfo] = []
-    for file in files:
-        with open_header(file) as header:
-            header.check_complete()
-            loaded += loaded_tensors(header)
-    with open_header(files[0]) as header:
-        architecture = header.architecture
+def describe(path: Path, target_path: Path | None = None) -> ModelFacts:
+    """Facts of a file from its header alone; of what would draft for `target_path`, where there is one. Raises
+    ModelNotFound or ModelCorrupt.
+    """
+    with ExitStack() as opened:
+        headers = [opened.enter_context(open_header(file)) for file in shards(path)]
+        for each in headers:
+            each.check_complete()
+        header = headers[0]
+        head = head_in(header, is_target=target_path is not None and path.samefile(target_path))
+        loaded = [tensor for tensors in tensors_of(headers, _part_of(head)) for tensor in tensors]
+        weights_bytes = sum(tensor.size_bytes for tensor in loaded)
         n_embd, n_head = _size(header, "embedding_length"), _size(header, "attention.head_count")
         key_width = _size(header, "attention.key_length") or n_embd // max(n_head, 1)
-        head = head_in(header, is_target=False)
         return ModelFacts(
-            architecture=architecture,
-            file_bytes=sum(file.stat().st_size for file in files),
-            weights_bytes=sum(tensor.size_bytes for tensor in loaded),
+            architecture=header.architecture,
+            file_bytes=weights_bytes if head.is_in_target else sum(each.path.stat().st_size for each in headers),
+            weights_bytes=weights_bytes,
             num_params=sum(tensor.num_elements for tensor in loaded),
-            n_layer=_size(header, "block_count"),
+            n_layer=head.num_mtp_layers if head.kind == MTP else _size(header, "block_count"),
             n_embd=n_embd,
             n_ff=_size(header, "feed_forward_length"),
             n_vocab=head.n_vocab or _size(header, "vocab_size"),
@@ -97,36 +103,67 @@ def describe(path: Path) -> ModelFacts:
             drafter_kind=head.kind,
             target_layers=head.target_layers,
             block_size=head.block_size,
+            is_in_target=head.is_in_target,
         )
 
 
 def _size_target(settings: EngineSettings) -> Sized:
     model = _dry(settings.model_path, settings.n_gpu_layers)
-    context = Context(model, target_params(settings, model))
+    kind = embedding_kind(Path(settings.model_path), settings.embeddings)
+    if kind is not None and kind.embeds_only:
+        return Sized(_footprint(model, embedding_params(settings, model, kind), settings))
+    target = _footprint(model, target_params(settings, model), settings)
+    if kind is None:
+        return Sized(target)
+    return Sized(target.with_context(_footprint(model, embedding_params(settings, model, kind), settings)))
+
+
+def _footprint(model: Model, params: ContextParams, settings: EngineSettings) -> Footprint:
+    context = Context(model, params)
     try:
-        return Sized(footprint(context, mmap=settings.mmap))
+        return footprint(context, mmap=settings.mmap)
     finally:
         context.close()
 
 
 def _size_drafter(settings: EngineSettings) -> Sized:
     assert settings.draft_path is not None
-    facts = describe(Path(settings.draft_path))
+    kind = embedding_kind(Path(settings.model_path), settings.embeddings)
+    if kind is not None and kind.embeds_only:
+        raise ModelUnsupported(f"{settings.model_path} embeds texts and generates none: there is nothing to draft")
+    head = read_head(Path(settings.draft_path), Path(settings.model_path))
+    if head.reads_target:
+        return _size_head(settings, head)
     target = _dry(settings.model_path, settings.n_gpu_layers)
     model = _dry(settings.draft_path, draft_gpu_layers(settings))
-    params = target_params(settings, target)
+    context = Context(model, draft_params(settings, model, target_params(settings, target)))
+    try:
+        return Sized(footprint(context, mmap=settings.mmap))
+    finally:
+        context.close()
+
+
+def _size_head(settings: EngineSettings, head: Head) -> Sized:
+    """With what the target spends on handing its states out."""
+    assert settings.draft_path is not None
+    target = _dry(settings.model_path, settings.n_gpu_layers, load_mtp=head.is_in_target)
+    is_mtp = head.kind == MTP
+    model = target if head.is_in_target else _dry(settings.draft_path, draft_gpu_layers(settings), load_mtp=is_mtp)
     with ExitStack() as contexts:
-        if facts.drafter_kind == DRAFT:
-            context = Context(model, draft_params(settings, model, params))
-            contexts.callback(context.close)
-            return Sized(footprint(context, mmap=settings.mmap))
-        if facts.drafter_kind == MTP:
-            raise ModelUnsupported(f"{settings.draft_path} is of kind {facts.drafter_kind!r}, which is not measured")
-        other = Context(target, params)
+        other = Context(target, target_params(settings, target))
         contexts.callback(other.close)
-        context = Context(model, head_params(settings, params), other=other)
+        params = head_params(other, head, rows_per_slot=1 + MAX_DRAFT_TOKENS, num_running=settings.slots)
+        context = Context(model, params, other=other)
         contexts.callback(context.close)
-        return Sized(with_taps(footprint(context, mmap=settings.mmap), other, num_taps=len(facts.target_layers)))
+        size = footprint(context, mmap=settings.mmap, part=_part_of(head))
+        return Sized(with_taps(size, other, num_taps=max(1, len(head.target_layers))))
+
+
+def _part_of(head: Head) -> Part:
+    """What a drafter loads of its file."""
+    if head.is_in_target:
+        return Part.HEADS
+    return Part.ALL if head.kind == MTP else Part.TRUNK
 
 
 def _check_pair(target_path: Path, draft_path: Path) -> PairChecked:
@@ -134,8 +171,8 @@ def _check_pair(target_path: Path, draft_path: Path) -> PairChecked:
     if head.reads_target:
         target = describe(target_path)
         host = Host(target.architecture, target.n_embd, target.n_layer, target.n_vocab)
-        reasons = (missing_symbols(head.kind), head_mismatch(host, head))
-        return PairChecked(head.kind, tuple(reason for reason in reasons if reason))
+        missing = missing_symbols(head.kind)
+        return PairChecked(head.kind, (*([missing] if missing else []), *head_mismatches(host, head)))
     target_model, model = _read(str(target_path)), _read(str(draft_path))
     failures = list(mismatches(target_model.vocab, model.vocab))
     if model.is_recurrent:
@@ -149,17 +186,17 @@ def _device(memory: DeviceMemory) -> Device:
     return Device(memory.name, memory.description, memory.total_bytes or 0, memory.free_bytes or 0, is_unified)
 
 
-def _dry(path: str, n_gpu_layers: int) -> Model:
+def _dry(path: str, n_gpu_layers: int, *, load_mtp: bool = False) -> Model:
     """A model to take sizes from."""
-    key = (path, n_gpu_layers)
+    key = (path, n_gpu_layers, load_mtp)
     if key not in _dry_models:
-        _dry_models[key] = Model(Path(path), n_gpu_layers=n_gpu_layers, load=Load.SIZES)
+        _dry_models[key] = Model(Path(path), n_gpu_layers=n_gpu_layers, load=Load.SIZES, load_mtp=load_mtp)
     return _dry_models[key]
 
 
 def _read(path: str) -> Model:
     """A model to take the vocabulary from: reading it is what takes time, so one that is there will do."""
-    there = (model for (of, _), model in _dry_models.items() if of == path)
+    there = (model for (of, _, _), model in _dry_models.items() if of == path)
     return next(there, None) or _vocabulary(path)
 
 

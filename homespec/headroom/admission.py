@@ -23,6 +23,10 @@ class Candidate:
     path: str
     unusable: str | None = None
     """Why it cannot draft for this target, whatever the memory; None when it can."""
+    follows_target: bool = False
+    """It reads the target's hidden states, so its context is as long as the target's."""
+    is_in_target: bool = False
+    """A block of the target's own file, so it lies where the target does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,10 @@ class DraftVerdict:
     """Cost of a draft token ÷ cost of a target pass, by bytes read."""
     num_draft_tokens: int | None = None
     """D that the expectation is for."""
+    sizes: tuple[Footprint, ...] = ()
+    """What each way that was tried would take."""
+    is_in_target: bool = False
+    """A block of the target's own file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +97,22 @@ def admit(
         if candidate.unusable:
             verdicts.append(DraftVerdict(candidate.path, None, None, None, False, candidate.unusable))
             continue
-        ways = tuple(_ways(candidate.path, target, budget, can_quantize_kv=can_quantize_kv))
-        verdicts.append((yield from _best_way(ways, target, budget, max_draft_tokens)))
+        ways = tuple(_ways(candidate, target, budget, can_quantize_kv=can_quantize_kv))
+        verdict = yield from _best_way(ways, target, budget, max_draft_tokens)
+        verdicts.append(replace(verdict, is_in_target=candidate.is_in_target))
     fitting = [verdict for verdict in verdicts if verdict.choice is not None]
     best = max(fitting, key=lambda verdict: verdict.expected_speedup or 0.0, default=None)
     return Admission((*(_settle(verdict, best) for verdict in verdicts), _free(max_draft_tokens)))
 
 
-def _ways(path: str, target: TargetPlan, budget: Budget, *, can_quantize_kv: bool) -> Iterator[DraftChoice]:
+def _ways(candidate: Candidate, target: TargetPlan, budget: Budget, *, can_quantize_kv: bool) -> Iterator[DraftChoice]:
     """In the order of preference: in full where the target is, bounded there, then the same on the CPU."""
     places = [-1, 0] if budget.devices and target.choice.n_gpu_layers != 0 else [0]
     small = SMALL_KV_TYPE if can_quantize_kv else None
-    for n_gpu_layers in places:
-        yield DraftChoice(path, None, None, n_gpu_layers)
-        if target.footprint.n_ctx > WINDOW_CTX:
-            yield DraftChoice(path, WINDOW_CTX, small, n_gpu_layers)
+    for n_gpu_layers in places[:1] if candidate.is_in_target else places:
+        yield DraftChoice(candidate.path, None, None, n_gpu_layers)
+        if target.footprint.n_ctx > WINDOW_CTX and not candidate.follows_target:
+            yield DraftChoice(candidate.path, WINDOW_CTX, small, n_gpu_layers)
 
 
 def _best_way(
@@ -130,7 +139,8 @@ def _best_way(
     if best is not None:
         return replace(best, reason="; ".join([best.reason, *(f"not {failure}" for failure in failures)]))
     first = sizes[0] if sizes else None
-    return DraftVerdict(ways[0].path, None, first, None, False, f"does not fit: {'; '.join(dict.fromkeys(failures))}")
+    reason = f"does not fit: {'; '.join(dict.fromkeys(failures))}"
+    return DraftVerdict(ways[0].path, None, first, None, False, reason, sizes=tuple(sizes))
 
 
 def _fitting(way: DraftChoice, footprint: Footprint, target: TargetPlan, max_draft_tokens: int) -> DraftVerdict:

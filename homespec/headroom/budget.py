@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from homespec.errors import ConfigError
 from homespec.footprint import HOST, Footprint
@@ -86,6 +86,17 @@ class Budget:
             pool.name: None if pool.headroom_bytes is None else pool.headroom_bytes - required[pool.name]
             for pool in self.pools()
         }
+
+    def before(self, loaded: Footprint) -> Budget:
+        """The budget from before that was loaded, for plans that count it in. What it has yet to grow into is free."""
+        taken = {**self.required(loaded)}
+        taken[HOST] -= loaded.growth_bytes
+
+        def given_back(pool: DeviceBudget) -> DeviceBudget:
+            free = None if pool.free_bytes is None else pool.free_bytes + taken[pool.name]
+            return replace(pool, free_bytes=free)
+
+        return Budget(given_back(self.host), tuple(given_back(device) for device in self.devices))
 
     @property
     def capacity_bytes(self) -> int | None:

@@ -124,7 +124,7 @@ class Estimator:
     async def _computed_drafter(self, settings: EngineSettings, reason: str) -> Footprint | str:
         assert settings.draft_path is not None
         try:
-            answer = await self.survey.ask(DescribeModel(settings.draft_path))
+            answer = await self.survey.ask(DescribeModel(settings.draft_path, settings.model_path))
         except EngineError as error:
             return f"its header cannot be read: {error}"
         if not isinstance(answer, Described):

@@ -44,6 +44,10 @@ class WantedMarks:
             return _OF_UNKNOWN
         return min(max(total_bytes // _SHARE, _LEAST), _MOST, total_bytes // _SMALL_SHARE)
 
+    def high(self, total_bytes: int | None) -> int:
+        """The high mark of a pool of this size; its reserve where that is not known."""
+        return self.reserve(total_bytes) if total_bytes is None else self.on(total_bytes).high_bytes
+
     def on(self, total_bytes: int) -> Marks:
         """The marks of a pool of this size.
 

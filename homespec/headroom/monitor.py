@@ -10,14 +10,17 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
+from homespec.frames import Admit, EngineSettings
+from homespec.headroom.levels import observe, pool_status
 from homespec.headroom.marks import WantedMarks
-from homespec.headroom.policy import Change, Observation, Policy, PoolLevel, State, why_out
+from homespec.headroom.policy import Change, Observation, Policy, State, pause_s, why_out
 from homespec.headroom.probe import Probe, Readings
-from homespec.headroom.readings import Pool
+from homespec.headroom.reconsider import Reconsider, SecondLook
+from homespec.headroom.waiting import Waiting
 from homespec.metrics import Ledger
 from homespec.status import (
     Cause,
@@ -42,14 +45,22 @@ _PRESENT = (DraftState.LOADING, DraftState.READY)
 class Engine(Protocol):
     """What the monitor sees of the engine, and does to it."""
 
-    phase: Phase
-    ledger: Ledger
+    @property
+    def phase(self) -> Phase: ...
+
+    @property
+    def ledger(self) -> Ledger: ...
 
     def engine_status(self) -> EngineStatus: ...
+
+    @property
+    def settings(self) -> EngineSettings: ...
 
     def withdraw(self, reason: str) -> None: ...
 
     def readmit(self, reason: str) -> None: ...
+
+    def admit(self, way: Admit, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,8 @@ class Watching:
     poll_s: float
     maps_target: bool
     """The target is mapped, and decoded from where it is mapped unless a device holds it."""
+    reconsider: Reconsider
+    """Asks the gate again about a drafter that it has refused."""
 
 
 class Monitor:
@@ -75,6 +88,8 @@ class Monitor:
         self._readings: Readings | None = None
         self._drafter = ModelMemory()
         """What the drafter holds, or held when it was last loaded."""
+        self._waiting = Waiting(engine, self._how_to_reconsider, lambda change: self._record(Watch.ADMITTED, change))
+        self._pause_s = how.poll_s
         self._reason = ""
         self._fault = ""
         self._counts = dict.fromkeys(Cause, 0)
@@ -88,21 +103,25 @@ class Monitor:
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
-        while True:
-            try:
-                self.look(time.monotonic())
-            except Exception as error:  # whatever one reading comes to, the next one must be taken
-                if repr(error) != self._fault:
-                    logger.exception("reading memory failed")
-                self._fault = repr(error)
-            await asyncio.sleep(self._how.poll_s)
+        try:
+            while True:
+                try:
+                    self.look(time.monotonic())
+                except Exception as error:  # whatever one reading comes to, the next one must be taken
+                    if repr(error) != self._fault:
+                        logger.exception("reading memory failed")
+                    self._fault = repr(error)
+                await asyncio.sleep(self._pause_s)
+        finally:
+            self._waiting.close()
 
     def ask(self) -> None:
         """The user names a drafter: it need not wait out the hold, but it has to fit."""
-        self._asked = self._state.watch is Watch.WITHDRAWN
+        self._asked = self._state.watch is Watch.WITHDRAWN or bool(self._engine.settings.refused)
 
     def look(self, now_s: float) -> None:
         """Read, judge, act. Nothing is judged while no engine is ready."""
+        self._pause_s = self._how.poll_s
         snapshot, pid = self._engine.ledger.snapshot, self._engine.engine_status().pid
         if snapshot is None or pid is None or self._engine.phase is not Phase.READY:
             return
@@ -110,18 +129,18 @@ class Monitor:
         readings = self._readings = self._how.probe.read(pid, snapshot.devices, maps_target=maps_target, now_s=now_s)
         if snapshot.drafter_memory.total_bytes:
             self._drafter = snapshot.drafter_memory
-        seen = self._observe(readings, snapshot)
-        self.pools = tuple(self._pool_status(pool, snapshot) for pool in readings.pools)
+        self.pools = tuple(pool_status(pool, snapshot, self._how.marks) for pool in readings.pools)
         if self._state.watch is not Watch.WITHDRAWN and not _is_present(snapshot):
-            self._reason = "no drafter with memory of its own is loaded"
-            self._state = replace(self._state, watch=Watch.IDLE)
+            self._look_at_absent(readings, snapshot, pid, now_s)
             return
-        if self._state.watch is Watch.IDLE:
+        if self._state.watch is not Watch.WITHDRAWN:
             self._state = replace(self._state, watch=Watch.ADMITTED)
+        seen = observe(readings, snapshot, self._how.marks, self._drafter)
         self._state, change = self._how.policy.judge(self._state, seen, now_s, asked=self._asked)
         if change is not None:
             self._apply(change)
         self._reason = self._explain(seen, now_s)
+        self._pause_s = pause_s(self._how.poll_s, self._state, seen)
 
     def status(self) -> MonitorStatus:
         readings = self._readings
@@ -135,10 +154,29 @@ class Monitor:
             transitions=tuple(self._transitions),
         )
 
+    def _look_at_absent(self, readings: Readings, snapshot: EngineSnapshot, pid: int, now_s: float) -> None:
+        """There is nothing to withdraw; perhaps something that was refused and fits by now."""
+        if not self._engine.settings.refused or not _is_wanted(snapshot):
+            self._reason = "no drafter with memory of its own is loaded"
+            self._state = replace(self._state, watch=Watch.IDLE)
+            return
+        self._state = replace(self._state, watch=Watch.REFUSED)
+        seen_with = partial(observe, readings, snapshot, self._how.marks)
+        policy = self._how.policy
+        if self._waiting.look(seen_with, policy, pid, now_s, asked=self._asked):
+            self._asked = False
+        self._reason = self._waiting.explain(seen_with, policy, now_s)
+
+    async def _how_to_reconsider(self, settings: EngineSettings, pid: int) -> SecondLook:
+        return await self._how.reconsider(settings, pid)
+
+    def _record(self, watch: Watch, change: Change) -> None:
+        self._counts[change.cause] += 1
+        self._transitions.append(Transition(time.time(), watch, change.cause, change.reason))
+
     def _apply(self, change: Change) -> None:
         self._asked = False
-        self._counts[change.cause] += 1
-        self._transitions.append(Transition(time.time(), self._state.watch, change.cause, change.reason))
+        self._record(self._state.watch, change)
         if self._state.watch is Watch.WITHDRAWN:
             self._engine.withdraw(change.reason)
         else:
@@ -155,46 +193,11 @@ class Monitor:
             for level in known
         )
 
-    def _observe(self, readings: Readings, snapshot: EngineSnapshot) -> Observation:
-        known = self._drafter.total_bytes > 0
-        levels = [
-            PoolLevel(
-                pool.name,
-                pool.free_bytes,
-                self._how.marks.on(pool.total_bytes),
-                _part(self._drafter, pool.members).total_bytes if known else None,
-            )
-            for pool in readings.pools
-            if pool.total_bytes is not None
-        ]
-        return Observation(
-            pools=tuple(levels),
-            is_loaded=snapshot.drafter_memory.total_bytes > 0,
-            stall_share=readings.stall_share,
-            stall_is_own=readings.stall_is_own,
-            resident_share=readings.resident_share,
-            major_faults_per_s=readings.major_faults_per_s,
-        )
 
-    def _pool_status(self, pool: Pool, snapshot: EngineSnapshot) -> PoolStatus:
-        marks = self._how.marks.on(pool.total_bytes) if pool.total_bytes is not None else None
-        return PoolStatus(
-            name=pool.name,
-            description=pool.description,
-            total_bytes=pool.total_bytes,
-            free_bytes=pool.free_bytes,
-            source=pool.source,
-            target=_part(snapshot.target_memory, pool.members),
-            drafter=_part(snapshot.drafter_memory, pool.members),
-            reserve_bytes=marks.reserve_bytes if marks else None,
-            low_bytes=marks.low_bytes if marks else None,
-            high_bytes=marks.high_bytes if marks else None,
-        )
-
-
-def _part(memory: ModelMemory, members: Sequence[str]) -> ModelMemory:
-    """What of a model's memory lies in a pool."""
-    return sum((memory.on(name) for name in members), ModelMemory())
+def _is_wanted(snapshot: EngineSnapshot) -> bool:
+    """Whether the switch lets the drafter of the configured file be loaded."""
+    speculation = snapshot.speculation
+    return any(drafter.path and speculation.mode in ("auto", drafter.name) for drafter in speculation.drafters)
 
 
 def _is_present(snapshot: EngineSnapshot) -> bool:

@@ -8,20 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from homespec import errors
-from homespec.errors import DoesNotFit, EngineError, GpuMissing, ModelError
+from homespec.errors import DoesNotFit, EngineError, GpuMissing, HomespecError
 from homespec.footprint import (
     HOST,
-    CheckPair,
-    Described,
-    DescribeModel,
     Device,
-    Devices,
-    Failed,
     Fitted,
-    ListDevices,
+    Footprint,
     ModelFacts,
-    PairChecked,
 )
 from homespec.frames import EngineSettings
 from homespec.headroom.admission import Admission, Candidate, admit
@@ -31,8 +24,11 @@ from homespec.headroom.choice import Asked, Refusal, TargetPlan
 from homespec.headroom.estimate import Estimator, drive, with_draft, with_target
 from homespec.headroom.gate import plan_target
 from homespec.headroom.marks import WantedMarks
+from homespec.headroom.plan_summary import memory_plan
 from homespec.headroom.pools import HostReading, pools
 from homespec.headroom.probe import host_memory
+from homespec.headroom.proposal import Proposal, propose
+from homespec.headroom.questions import check_pair, describe, list_devices
 from homespec.headroom.survey import Survey
 from homespec.units import format_bytes
 
@@ -50,6 +46,16 @@ class Plan:
     target: TargetPlan | Refusal
     admission: Admission | None
     """None when the target is refused."""
+    proposal: Proposal | None = None
+    """A copy that is worth making, where there is no draft file at all."""
+
+    @property
+    def loaded(self) -> Footprint:
+        """What the load of the target takes, with the weights of a drafter that lies in the same file."""
+        admitted = self.admission.admitted if self.admission else None
+        if admitted is None or admitted.footprint is None or not admitted.is_in_target:
+            return self.target.footprint
+        return self.target.footprint.with_weights_of(admitted.footprint)
 
     def events(self) -> Iterator[str]:
         """What is worth telling of a plan that fits."""
@@ -65,6 +71,8 @@ class Plan:
         for verdict in self.admission.verdicts if self.admission else ():
             if verdict.path is not None:
                 yield f"{verdict.path} {verdict.reason}"
+        if self.proposal is not None:
+            yield self.proposal.text
 
 
 async def make_plan(
@@ -85,17 +93,29 @@ async def make_plan(
     target = await drive(plan_target(asked, budget), estimator.target)
     if isinstance(target, Refusal):
         return Plan(settings, asked, facts, devices, budget, target, None)
-    settings = with_target(settings, target.choice)
-    candidates = [Candidate(path, await _unusable(survey, settings, path, check_pairs)) for path in drafts]
+    admission = await admit_drafters(estimator, drafts, target, budget, check_pairs=check_pairs)
+    planned = with_target(settings, target.choice)
+    proposal = None
+    if not drafts and _may_draft(planned):
+        proposal = propose(planned, facts, target, budget, estimator.device)
+        if proposal is not None and await _unusable(survey, planned, planned.model_path, check_pairs=True):
+            proposal = None  # no copy of it could draft
+    return Plan(_with_drafter(planned, admission), asked, facts, devices, budget, target, admission, proposal)
+
+
+async def admit_drafters(
+    estimator: Estimator, drafts: Sequence[str], target: TargetPlan, budget: Budget, *, check_pairs: bool
+) -> Admission:
+    """The verdict on each of `drafts` beside a target whose plan is settled."""
+    settings = estimator.settings
     search = admit(
-        candidates,
+        [await _candidate(estimator.survey, settings, path, check_pairs) for path in drafts],
         target,
         budget,
         max_draft_tokens=settings.max_draft_tokens,
-        can_quantize_kv=asked.can_quantize_kv,
+        can_quantize_kv=_can_quantize_kv(settings),
     )
-    admission = await drive(search, lambda way: estimator.drafter(way, target.choice))
-    return Plan(_with_drafter(settings, admission), asked, facts, devices, budget, target, admission)
+    return await drive(search, lambda way: estimator.drafter(way, target.choice))
 
 
 async def fit(settings: EngineSettings, marks: WantedMarks) -> Fitted:
@@ -104,60 +124,45 @@ async def fit(settings: EngineSettings, marks: WantedMarks) -> Fitted:
     Raises DoesNotFit with the numbers and the nearest plan that does, GpuMissing when the GPU asked for is not there.
     A box that cannot be measured is no reason not to serve: then the settings stay as they are, and the event says why.
     """
-    drafts = [settings.draft_path] if settings.draft_path and "draft" not in settings.quarantined else []
+    is_named = settings.draft_path is not None
+    named = [settings.draft_path] if settings.draft_path and "draft" not in settings.quarantined else []
+    drafts = named if is_named else settings.draft_candidates
     async with Survey() as survey:
         try:
-            plan = await make_plan(settings, drafts, marks, survey, check_pairs=False)
+            # A pair that was named is checked by the engine; of those found, one that cannot draft must not win.
+            plan = await make_plan(settings, drafts, marks, survey, check_pairs=not is_named)
         except EngineError as error:
             return Fitted(settings, (f"not measured whether it fits: {error}",), None)
     # Before the sizes: without a GPU that is on its way they say nothing.
     GpuMissing.check(settings.n_gpu_layers, plan.devices)
     if isinstance(plan.target, Refusal):
         raise DoesNotFit(f"{settings.model_path}: {plan.target.explain(plan.asked)}")
-    return Fitted(plan.settings, tuple(plan.events()), plan.target.footprint)
+    summary = memory_plan(plan.target, plan.admission)
+    return Fitted(plan.settings, tuple(plan.events()), plan.loaded, summary)
 
 
-async def describe(survey: Survey, path: str) -> ModelFacts:
-    """What the header of a model says. Raises ModelError, or EngineError when nobody could read it."""
-    match await survey.ask(DescribeModel(path)):
-        case Described(facts):
-            return facts
-        case Failed(kind, message):
-            error_class = getattr(errors, kind, ModelError)
-            raise error_class(message)
-        case answer:
-            raise EngineError(f"{type(answer).__name__} in answer to DescribeModel")
+def read_budget(
+    devices: Sequence[Device], marks: WantedMarks, *, mapped_bytes: int = 0, to_return: bool = False
+) -> Budget:
+    """The memory that there is now, control groups included.
 
-
-async def list_devices(survey: Survey) -> tuple[Device, ...]:
-    """Devices that can hold layers; none when they cannot be listed."""
-    answer = await survey.ask(ListDevices())
-    return answer.devices if isinstance(answer, Devices) else ()
-
-
-async def check_pair(survey: Survey, target_path: str, draft_path: str) -> PairChecked:
-    """Whether a drafter can draft for a target, memory aside. Raises EngineError when the child dies of it."""
-    match await survey.ask(CheckPair(target_path, draft_path)):
-        case PairChecked() as checked:
-            return checked
-        case Failed(_, message):
-            return PairChecked("unreadable", (message,))
-        case answer:
-            raise EngineError(f"{type(answer).__name__} in answer to CheckPair")
-
-
-def read_budget(devices: Sequence[Device], marks: WantedMarks) -> Budget:
-    """The memory that there is now, control groups included."""
-    [host] = pools(HostReading(host_memory(), ControlGroups(Path("/")).tightest(), mapped_bytes=0), (), lambda _: None)
+    mapped_bytes: of files, by an engine that runs. to_return: for what comes back, which has to leave the high mark.
+    """
+    keeps = marks.high if to_return else marks.reserve
+    [host] = pools(HostReading(host_memory(), ControlGroups(Path("/")).tightest(), mapped_bytes), (), lambda _: None)
     return Budget(
-        DeviceBudget(HOST, host.total_bytes, host.free_bytes, marks.reserve(host.total_bytes)),
-        tuple(_device_budget(device, marks) for device in devices),
+        DeviceBudget(HOST, host.total_bytes, host.free_bytes, keeps(host.total_bytes)),
+        tuple(
+            DeviceBudget(
+                device.name,
+                device.total_bytes,
+                device.free_bytes,
+                keeps(device.total_bytes),
+                is_unified=device.is_unified,
+            )
+            for device in devices
+        ),
     )
-
-
-def _device_budget(device: Device, marks: WantedMarks) -> DeviceBudget:
-    reserve = marks.reserve(device.total_bytes)
-    return DeviceBudget(device.name, device.total_bytes, device.free_bytes, reserve, is_unified=device.is_unified)
 
 
 def _asked(settings: EngineSettings, facts: ModelFacts, devices: Sequence[Device]) -> Asked:
@@ -168,13 +173,32 @@ def _asked(settings: EngineSettings, facts: ModelFacts, devices: Sequence[Device
         slots=settings.slots,
         n_layer=facts.n_layer,
         has_device=bool(devices),
-        can_quantize_kv=settings.flash_attention != "off",
+        can_quantize_kv=_can_quantize_kv(settings),
     )
+
+
+def _may_draft(settings: EngineSettings) -> bool:
+    """Whether a draft file could be of use that nobody has named."""
+    wants = settings.drafter_mode != "off" and settings.controller and settings.max_draft_tokens > 0
+    return wants and settings.draft_path is None
+
+
+def _can_quantize_kv(settings: EngineSettings) -> bool:
+    return settings.flash_attention != "off"
+
+
+async def _candidate(survey: Survey, settings: EngineSettings, path: str, check_pairs: bool) -> Candidate:
+    try:
+        facts = await describe(survey, path, settings.model_path)
+    except HomespecError as error:
+        return Candidate(path, f"its header cannot be read: {error}")
+    unusable = await _unusable(survey, settings, path, check_pairs)
+    return Candidate(path, unusable, follows_target=facts.drafter_kind != "draft", is_in_target=facts.is_in_target)
 
 
 async def _unusable(survey: Survey, settings: EngineSettings, path: str, check_pairs: bool) -> str | None:
     if not check_pairs:
-        return None  # the engine checks the pair when it loads the drafter
+        return None
     try:
         checked = await check_pair(survey, settings.model_path, path)
     except EngineError as error:

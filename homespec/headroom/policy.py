@@ -16,6 +16,9 @@ FAULTS_PER_S = 50.0
 """Pages read back. Together with a shrunken file they tell that the target is evicted and needed: pages that were only
 read to repack them may go at no cost."""
 
+SHORTEST_PAUSE = 0.125
+"""Of the usual pause between two looks, right above a low mark."""
+
 
 @dataclass(frozen=True, slots=True)
 class PoolLevel:
@@ -76,7 +79,7 @@ class Policy:
         """The next state, and the transition if there is one. asked: the user names the drafter, so nothing is held."""
         share = seen.resident_share
         state = replace(state, peak_share=max(state.peak_share, share or 0.0))
-        if state.watch is Watch.WITHDRAWN:
+        if state.watch in (Watch.WITHDRAWN, Watch.REFUSED):
             return self._readmit(state, seen, now_s, asked)
         alarm = next(_alarms(state, seen), None)
         if alarm is None:
@@ -92,13 +95,14 @@ class Policy:
         if asked or now_s - since_s >= self.hold_s:
             # Another target file may be mapped by then, or less of this one needed: the peak is measured anew.
             admitted = State(peak_share=seen.resident_share or 0.0)
-            cause = Cause.ASKED if asked else Cause.RECOVERED
-            return admitted, Change(cause, f"readmitted: {_room(seen)}{_held(now_s - since_s, asked)}")
+            word, cause = ("admitted", Cause.FITS) if state.watch is Watch.REFUSED else ("readmitted", Cause.RECOVERED)
+            reason = f"{word}: {_room(seen)}{_held(now_s - since_s, asked)}"
+            return admitted, Change(Cause.ASKED if asked else cause, reason)
         return replace(state, calm_since_s=since_s), None
 
 
 def why_out(state: State, seen: Observation) -> str:
-    """What keeps a withdrawn drafter out at this moment; empty when only time does."""
+    """What keeps a drafter out at this moment; empty when only time does."""
     return next(_obstacles(state, seen), "")
 
 
@@ -133,6 +137,21 @@ def _obstacles(state: State, seen: Observation) -> Iterator[str]:
         yield text
     if seen.major_faults_per_s is not None and seen.major_faults_per_s >= FAULTS_PER_S:
         yield f"the engine reads back {seen.major_faults_per_s:.0f} pages/s"
+
+
+def pause_s(poll_s: float, state: State, seen: Observation) -> float:
+    """Seconds until the next look: the less is left above the low mark of a pool, the fewer.
+
+    What takes memory at a steady pace is then seen close to the mark, however fast it is.
+    """
+    if state.watch is not Watch.ADMITTED:
+        return poll_s
+    left = (
+        (level.free_bytes - level.marks.low_bytes) / level.marks.high_bytes
+        for level in _concerned(seen)
+        if level.free_bytes is not None
+    )
+    return poll_s * min(max(min(left, default=1.0), SHORTEST_PAUSE), 1.0)
 
 
 def _concerned(seen: Observation) -> Iterator[PoolLevel]:

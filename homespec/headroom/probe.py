@@ -13,8 +13,9 @@ from homespec.headroom.cgroup import ControlGroups
 from homespec.headroom.pools import HostReading, pools
 from homespec.headroom.pressure import Rate, major_faults, stalled_us
 from homespec.headroom.readings import CardReading, HostMemory, Pool
-from homespec.headroom.residency import MappedFile, can_tell
+from homespec.headroom.residency import MappedModel, can_tell
 from homespec.status import DeviceMemory
+from homespec.store.shards import parts
 
 RESIDENCY_INTERVAL_S = 1.0
 
@@ -28,17 +29,17 @@ class Readings:
     """Measured in this process's own control group, not on the whole box."""
     major_faults_per_s: float | None
     resident_share: float | None
-    """Share of the target's mapped file that is in memory."""
+    """Share of the target's mapped files that is in memory."""
 
 
 class Probe:
     """Reads files of the kernel and the latest answer about cards; never waits for a driver."""
 
     def __init__(self, target: Path, cards: Cards, root: Path = Path("/")) -> None:
-        self._target = target
+        self._target = parts(target)
         self._cards = cards
         self._root = root
-        self._file: MappedFile | None = None
+        self._mapped: MappedModel | None = None
         self._share: float | None = None
         self._share_at_s = float("-inf")
         self._groups = ControlGroups(root)
@@ -69,17 +70,17 @@ class Probe:
     def _resident_share(self, now_s: float) -> float | None:
         if now_s - self._share_at_s >= RESIDENCY_INTERVAL_S:
             self._share_at_s = now_s
-            self._share = self._look_at_file()
+            self._share = self._look_at_model()
         return self._share
 
-    def _look_at_file(self) -> float | None:
-        if not can_tell(self._target):
+    def _look_at_model(self) -> float | None:
+        if not all(can_tell(path) for path in self._target):
             return None
         try:
-            self._file = self._file or MappedFile(self._target)
+            self._mapped = self._mapped or MappedModel(self._target)
         except (OSError, ValueError):
             return None
-        return self._file.resident_share()
+        return self._mapped.resident_share()
 
 
 def is_nvidia(device: DeviceMemory) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from homespec.footprint import ModelFacts
-from homespec.planning.machine import Machine
+
+if TYPE_CHECKING:
+    from homespec.planning.machine import Machine  # numpy takes long to load
 
 TILE = 128
 """Rows of queries that a tile of a GPU's attention kernel takes."""

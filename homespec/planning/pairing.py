@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from homespec.errors import EngineError, HomespecError
-from homespec.headroom.planner import check_pair, describe
+from homespec.headroom.questions import check_pair, describe
 from homespec.headroom.survey import Survey
 from homespec.store.model_file import check_file
 

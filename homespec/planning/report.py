@@ -30,6 +30,7 @@ def report_of(plan: Plan, guide: Guidelines) -> Report:
         "nearest": _nearest(plan),
         "pools": [_pool(plan.budget, name, target.footprint, drafter) for name in _names(plan.budget)],
         "drafters": [_verdict(verdict) for verdict in plan.admission.verdicts] if plan.admission else [],
+        "proposal": {**asdict(plan.proposal), "text": plan.proposal.text} if plan.proposal else None,
         "guidelines": asdict(guide),
         "facts": msgspec.to_builtins(plan.facts),
     }

@@ -17,29 +17,36 @@ from homespec.units import clean, format_bytes
 _PARTS = ("weights", "kv", "compute", "output")
 
 
-def print_plan(console: Console, report: Report, guide: Guidelines) -> None:
+def console(width: int | None) -> Console:
+    """For stdout; width: None: the terminal's."""
+    return Console(width=width)
+
+
+def print_plan(out: Console, report: Report, guide: Guidelines) -> None:
     """What goes where, which drafter gets in, and where to look for a good D."""
-    _line(console, _headline(report))
+    _line(out, _headline(report))
     if report["reason"]:
-        _line(console, report["reason"])
+        _line(out, report["reason"])
     if not report["target"]["measured"]:
-        _line(console, f"sizes are computed, not measured: {report['target']['note']}")
-    console.print(_memory(report))
+        _line(out, f"sizes are computed, not measured: {report['target']['note']}")
+    out.print(_memory(report))
     if reclaimable := report["target"]["reclaimable_bytes"]:
-        _line(console, f"{format_bytes(reclaimable)} of the mapped file are read once and may then be dropped")
+        _line(out, f"{format_bytes(reclaimable)} of the mapped file are read once and may then be dropped")
     if report["drafters"]:
-        console.print(_drafters(report))
+        out.print(_drafters(report))
+    if report["proposal"]:
+        _line(out, report["proposal"]["text"])
     for line in guide.lines():
-        _line(console, line)
+        _line(out, line)
 
 
-def print_pairs(console: Console, verdicts: Sequence[PairVerdict]) -> None:
+def print_pairs(out: Console, verdicts: Sequence[PairVerdict]) -> None:
     """A row per candidate, a line per failed check."""
     table = _table("drafter", "kind", "verdict", "why")
     for verdict in verdicts:
         why = "\n".join(verdict.failures) or "every check passed"
         table.add_row(_text(verdict.path), verdict.kind, "usable" if verdict.is_usable else "no", _text(why))
-    console.print(table)
+    out.print(table)
 
 
 def _headline(report: Report) -> str:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.footprint import Footprint
+from homespec.footprint import HOST, Footprint, Shares
 from homespec.headroom.admission import WINDOW_CTX, Admission, Candidate, DraftChoice, DraftVerdict, admit
 from homespec.headroom.budget import Budget
-from homespec.headroom.choice import Asked, Refusal, TargetPlan
+from homespec.headroom.choice import Asked, Choice, Refusal, TargetPlan
 from homespec.headroom.expectation import acceptance_length, expected
 from homespec.headroom.gate import plan_target
 from homespec.units import GIB, MIB
@@ -106,6 +106,48 @@ def test_what_cannot_draft_for_the_target_is_not_even_measured() -> None:
     with pytest.raises(StopIteration) as done:
         next(search)
     assert done.value.value.verdicts[0].reason == "token 5 differs"
+
+
+def asked_ways(candidate: Candidate, budget: Budget) -> list[DraftChoice]:
+    """All that are tried when none fits."""
+    ways: list[DraftChoice] = []
+
+    def size(way: DraftChoice) -> str:
+        ways.append(way)
+        return "too large"
+
+    run(admit([candidate], settled(budget), budget, max_draft_tokens=4, can_quantize_kv=True), size)
+    return ways
+
+
+def test_what_reads_the_target_follows_its_context_to_the_end() -> None:
+    head = Candidate("head", follows_target=True)
+    assert asked_ways(head, box(64, 24)) == [DraftChoice("head", None, None, -1), DraftChoice("head", None, None, 0)]
+
+
+def test_what_lies_in_the_targets_file_lies_where_the_target_does() -> None:
+    block = Candidate("block", follows_target=True, is_in_target=True)
+    assert asked_ways(block, box(64, 24)) == [DraftChoice("block", None, None, -1)]
+    assert asked_ways(block, box(64)) == [DraftChoice("block", None, None, 0)]
+
+
+@given(st.floats(0.6, 40), st.lists(st.floats(0.6, 40), max_size=1), st.booleans())
+def test_counting_the_loaded_target_in_is_the_same_as_leaving_it_out(
+    host: float, gpus: list[float], unified: bool
+) -> None:
+    """What is let in beside a target that is loaded fits in what is free now."""
+    now = box(host, *gpus, unified=unified)
+    loaded = TARGET.footprint(Choice(8192, "f16", -1, 4), GPU if gpus else None)
+    for model in DRAFTERS.values():
+        drafter = model.drafting(DraftChoice("d", None, None, -1), Choice(8192, "f16", -1, 4), GPU if gpus else None)
+        assert (now.before(loaded).shortage(loaded, drafter) is None) == (now.shortage(drafter) is None)
+
+
+def test_what_the_target_has_yet_to_grow_into_is_not_given_away() -> None:
+    loaded = Footprint({HOST: Shares(GIB, output_bytes=GIB)}, n_ctx=512, kv_type="f16", growth_bytes=GIB)
+    drafter = Footprint({HOST: Shares(GIB)}, n_ctx=512, kv_type="f16")
+    assert box(2.6).before(loaded).shortage(loaded, drafter) is None
+    assert box(2.4).before(loaded).shortage(loaded, drafter) is not None
 
 
 def test_what_cannot_be_measured_is_out_with_the_reason() -> None:

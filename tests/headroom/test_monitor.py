@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec.structs import replace as replace_settings
 
+from homespec.frames import Admit, EngineSettings
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.monitor import Monitor, Watching
 from homespec.headroom.policy import Policy
 from homespec.headroom.probe import Readings
 from homespec.headroom.readings import Pool
+from homespec.headroom.reconsider import SecondLook
 from homespec.metrics import Ledger
 from homespec.status import (
     Cause,
@@ -28,6 +31,7 @@ from homespec.status import (
     Watch,
 )
 from homespec.units import MIB
+from tests.kits.loops import settled
 
 TARGET = ModelMemory(by_device={"CPU": ModelMemory(300 * MIB, 80 * MIB, 20 * MIB)}) + ModelMemory(
     300 * MIB, 80 * MIB, 20 * MIB
@@ -58,6 +62,7 @@ class FakeEngine:
         self.ledger = Ledger()
         self.done: list[str] = []
         self.is_done = asyncio.Event()
+        self.settings = EngineSettings("m.gguf", "m", draft_path="d.gguf")
         self.show(snapshot())
 
     def show(self, snapshot: EngineSnapshot) -> None:
@@ -74,6 +79,10 @@ class FakeEngine:
     def readmit(self, reason: str) -> None:
         self.done.append(reason)
         self.show(snapshot())
+
+    def admit(self, way: Admit, reason: str) -> None:
+        self.settings = way.applied_to(self.settings)
+        self.readmit(reason)
 
 
 @dataclass
@@ -110,9 +119,14 @@ class Box:
             marks,
             poll_s=0.001,
             maps_target=maps_target,
+            reconsider=self._reconsider,
         )
+        self.answers: list[SecondLook] = []
         self.monitor = Monitor(self.engine, how)
         self.now_s = 0.0
+
+    async def _reconsider(self, settings: EngineSettings, pid: int) -> SecondLook:
+        return self.answers.pop(0)
 
     def look(self, free_mib: int | None, after_s: float = 1.0) -> Watch:
         self.probe.free_mib = free_mib
@@ -214,3 +228,37 @@ def test_what_the_drafter_held_is_remembered_while_it_is_out() -> None:
     box.engine.show(replace(snapshot(), drafter_memory=ModelMemory()))
     box.look(150)
     assert "beside the drafter's 100.0 MiB" in (box.look(450), box.monitor.status().reason)[1]
+
+
+async def test_a_drafter_that_was_refused_is_let_in_counted_and_then_watched_like_any_other() -> None:
+    box = Box()
+    box.engine.show(snapshot(DraftState.OFF))
+    box.engine.settings = replace_settings(box.engine.settings, refused={"draft": "does not fit: 900 MiB needed"})
+    assert box.look(450) is Watch.REFUSED
+    assert box.monitor.status().reason.startswith("does not fit: 900 MiB needed; room for 0ms")
+    box.answers.append(SecondLook(Admit(None, None, None), "fits in full on the CPU: 100.0 MiB"))
+    assert box.look(450, after_s=30) is Watch.REFUSED
+    await settled()
+    [reason] = box.engine.done
+    assert reason.startswith("admitted: host has 450.0 MiB free, high mark 400.0 MiB; calm for 30")
+    assert reason.endswith("; fits in full on the CPU: 100.0 MiB")
+    status = box.monitor.status()
+    assert status.counts[Cause.FITS] == 1
+    assert [(each.watch, each.cause) for each in status.transitions] == [(Watch.ADMITTED, Cause.FITS)]
+    assert box.look(450) is Watch.ADMITTED
+    assert box.look(150) is Watch.WITHDRAWN
+
+
+async def test_a_refused_drafter_that_the_switch_does_not_want_is_not_asked_about() -> None:
+    box = Box()
+    off = snapshot(DraftState.OFF)
+    box.engine.show(replace(off, speculation=replace(off.speculation, mode="ngram")))
+    box.engine.settings = replace_settings(box.engine.settings, refused={"draft": "does not fit"})
+    assert box.look(1000) is Watch.IDLE
+    assert box.look(1000, after_s=100) is Watch.IDLE
+    box.monitor.ask()
+    box.engine.show(off)
+    box.answers.append(SecondLook(Admit(None, None, None), "fits"))
+    assert box.look(1000) is Watch.REFUSED
+    await settled()
+    assert box.monitor.status().counts[Cause.ASKED] == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,46 +11,19 @@ import pytest
 
 from homespec.errors import DoesNotFit, GpuMissing, ModelNotFound
 from homespec.footprint import HOST
-from homespec.frames import EngineSettings
 from homespec.headroom import planner
 from homespec.headroom.choice import Refusal, TargetPlan
-from homespec.headroom.marks import WantedMarks
-from homespec.headroom.planner import Plan, fit, make_plan
+from homespec.headroom.planner import fit
 from homespec.headroom.readings import HostMemory
 from homespec.headroom.survey import Survey
 from homespec.units import GIB, MIB
+from tests.headroom.planning import DIES, MARKS, give, plan, settings
 from tests.kits.engines import running
+from tests.kits.footprint_kit import hybrid
+from tests.kits.gguf_kit import byte_vocabulary, random_llama
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
-
-MARKS = WantedMarks(reserve_bytes=100 * MIB)
-
-
-@pytest.fixture
-async def survey() -> AsyncIterator[Survey]:
-    async with Survey() as survey:
-        yield survey
-
-
-@pytest.fixture
-def free(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A box of 16 GiB; `give` says how much of it is free."""
-    give(monkeypatch, 16 * GIB)
-    return monkeypatch
-
-
-def give(patch: pytest.MonkeyPatch, available_bytes: int) -> None:
-    patch.setattr(planner, "host_memory", lambda: HostMemory(16 * GIB, available_bytes))
-
-
-def settings(path: Path, **fields: object) -> EngineSettings:
-    return EngineSettings(model_path=str(path), model_id="m", **fields)  # type: ignore[arg-type]
-
-
-async def plan(survey: Survey, settings: EngineSettings, *drafts: Path, check_pairs: bool = False) -> Plan:
-    paths = [str(path) for path in drafts]
-    return await make_plan(settings, paths, MARKS, survey, check_pairs=check_pairs)
 
 
 async def test_the_plan_of_the_demo_model_is_what_the_engine_then_takes(
@@ -131,6 +104,46 @@ async def test_without_a_draft_file_nothing_is_refused(models: Models, free: pyt
     assert (await fit(settings(models.demo), MARKS)).settings.refused == {}
 
 
+async def test_of_the_files_that_nobody_named_the_best_that_can_draft_is_taken(
+    models: Models, free: pytest.MonkeyPatch
+) -> None:
+    """The first is of another family, the second never pays by its size, the third is small."""
+    files = (models.random, models.demo, models.random_drafter)
+    asked = settings(models.demo, n_ctx=1024, draft_candidates=tuple(map(str, files)))
+    fitted = await fit(asked, MARKS)
+    assert fitted.settings.draft_path == str(models.random_drafter)
+    assert fitted.settings.draft_gpu_layers == 0 or fitted.settings.draft_n_ctx is None
+    assert any(text.startswith(f"{models.random} vocabulary sizes differ by 48864") for text in fitted.events)
+    assert any(text.startswith(f"{models.random_drafter} fits in full") for text in fitted.events)
+
+
+async def test_files_that_nobody_named_and_that_do_not_fit_are_told_and_leave_the_free_ones(
+    models: Models, free: pytest.MonkeyPatch
+) -> None:
+    give(free, 320 * MIB)
+    asked = settings(models.demo, n_ctx=1024, kv_type="bf16", draft_candidates=(str(models.demo),))
+    fitted = await fit(asked, MARKS)
+    assert (fitted.settings.draft_path, fitted.settings.refused) == (None, {})
+    assert any(text.startswith(f"{models.demo} does not fit: ") for text in fitted.events)
+
+
+async def test_a_copy_is_proposed_where_there_is_no_draft_file_and_one_would_pay(
+    models: Models, tmp_path: Path, survey: Survey, free: pytest.MonkeyPatch
+) -> None:
+    path = replace(random_llama(byte_vocabulary(), seed=5), quantized=False).write(tmp_path / "wide.gguf")
+    asked = settings(path, n_ctx=512)
+    proposal = (await plan(survey, asked)).proposal
+    assert proposal is not None
+    assert proposal.command == f"homespec derive {path} --quant Q4_0"
+    assert proposal.text in (await fit(asked, MARKS)).events
+    assert (await plan(survey, asked, models.other_random)).proposal is None
+    for off in ({"drafter_mode": "off"}, {"controller": False}, {"max_draft_tokens": 0}):
+        assert (await plan(survey, msgspec.structs.replace(asked, **off))).proposal is None
+    hybrid = msgspec.structs.replace(asked, model_path=str(models.hybrid))
+    assert (await plan(survey, hybrid)).proposal is None  # no copy of it could take tokens back
+    assert (await plan(survey, settings(models.demo))).proposal is None  # it has few bits already
+
+
 async def test_a_context_between_two_steps_is_kept_and_its_cells_are_told(
     models: Models, free: pytest.MonkeyPatch
 ) -> None:
@@ -164,20 +177,6 @@ async def test_a_pair_that_cannot_draft_is_out_before_it_is_measured(
 async def test_a_missing_target_is_an_error_of_its_kind(tmp_path: Path, survey: Survey) -> None:
     with pytest.raises(ModelNotFound, match="No such file"):
         await plan(survey, settings(tmp_path / "gone.gguf"))
-
-
-DIES = """
-import sys, os
-from homespec.engine import surveyor
-honest = surveyor.answer
-def answer(question):
-    if type(question).__name__ in ("SizeTarget", "SizeDrafter"):
-        print("GGML_ASSERT failed", file=sys.stderr, flush=True)
-        os.abort()
-    return honest(question)
-surveyor.answer = answer
-surveyor.main()
-"""
 
 
 async def test_a_dry_run_that_dies_is_computed_marked_and_never_lower(
@@ -218,8 +217,6 @@ async def test_a_child_that_cannot_even_start_is_no_reason_not_to_serve(
 async def test_a_recurrent_model_takes_its_state_for_every_slot(
     tmp_path: Path, survey: Survey, free: pytest.MonkeyPatch
 ) -> None:
-    from tests.kits.footprint_kit import hybrid
-
     asked = settings(hybrid(tmp_path / "hybrid.gguf"), n_ctx=1024, slots=1)
     one = (await plan(survey, asked)).target.footprint
     many = (await plan(survey, msgspec.structs.replace(asked, slots=32))).target.footprint

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.headroom.marks import Marks
-from homespec.headroom.policy import Change, Observation, Policy, PoolLevel, State, why_out
+from homespec.headroom.policy import SHORTEST_PAUSE, Change, Observation, Policy, PoolLevel, State, pause_s, why_out
 from homespec.status import Cause, Watch
 from homespec.units import MIB
 
@@ -64,6 +64,41 @@ def test_it_comes_back_after_the_hold_with_room_for_itself() -> None:
     state, change = POLICY.judge(state, gone(600), 100.0 + HOLD_S)
     assert state.watch is Watch.ADMITTED
     assert change == Change(Cause.RECOVERED, "readmitted: host has 600.0 MiB free, high mark 400.0 MiB; calm for 30.0s")
+
+
+def test_what_was_refused_is_let_in_by_the_same_rules_under_a_name_of_its_own() -> None:
+    refused = State(Watch.REFUSED)
+    assert cause_of(refused, gone(450), 0.0) is None
+    state, change = POLICY.judge(refused, gone(600), 0.0)
+    assert change is None
+    assert cause_of(refused, gone(600), 0.0, asked=True) is Cause.ASKED
+    state, change = POLICY.judge(state, gone(600), HOLD_S)
+    assert change == Change(Cause.FITS, "admitted: host has 600.0 MiB free, high mark 400.0 MiB; calm for 30.0s")
+
+
+@given(st.floats(0, 10_000), st.floats(0, 10_000))
+def test_the_less_is_left_above_the_low_mark_the_sooner_the_next_look(free: float, other: float) -> None:
+    least, most = sorted((free, other))
+    assert pause_s(0.2, State(), seen(least)) <= pause_s(0.2, State(), seen(most)) <= 0.2
+    assert pause_s(0.2, State(), seen(least)) >= 0.2 * SHORTEST_PAUSE
+    assert pause_s(0.2, State(Watch.WITHDRAWN), seen(least)) == 0.2
+
+
+@given(st.floats(50, 4000), st.floats(0, 0.2))
+def test_a_steady_eater_is_seen_close_to_the_mark(mib_per_s: float, offset_s: float) -> None:
+    """However fast it takes 2 GiB, it is seen before it has gone on for more than an eighth of the usual pause."""
+    now_s, free = offset_s, 2200.0 - offset_s * mib_per_s
+    while POLICY.judge(State(), seen(free), now_s)[1] is None:
+        pause = pause_s(0.2, State(), seen(free))
+        now_s, free = now_s + pause, free - pause * mib_per_s
+    below_s = (200.0 - free) / mib_per_s
+    # Taking more than the high mark in one pause, it can be past the zone in which looks come sooner.
+    assert below_s <= (0.2 * SHORTEST_PAUSE if mib_per_s <= 2000 else 0.2) + 1e-9
+
+
+def test_where_nothing_is_known_the_pause_is_the_usual_one() -> None:
+    assert pause_s(0.2, State(), seen(None)) == 0.2
+    assert pause_s(0.2, State(), Observation((host(250, drafter_mib=0),))) == 0.2
 
 
 def test_a_relapse_begins_the_hold_anew() -> None:

@@ -88,6 +88,18 @@ def test_a_target_that_is_gone_is_unknown(tmp_path: Path) -> None:
     assert probe.read(os.getpid(), (), maps_target=True, now_s=0.0).resident_share is None
 
 
+def test_a_model_in_several_files_is_watched_whole(tmp_path: Path) -> None:
+    first, second = (tmp_path / f"model-0000{index}-of-00002.gguf" for index in (1, 2))
+    first.write_bytes(b"x" * MIB)
+    probe = Probe(first, Cards())
+    assert probe.read(os.getpid(), (), maps_target=True, now_s=0.0).resident_share is None
+    second.write_bytes(b"")
+    with second.open("r+b") as file:
+        file.truncate(MIB)  # a hole is in nobody's memory
+    share = probe.read(os.getpid(), (), maps_target=True, now_s=2.0).resident_share
+    assert share == (0.5 if sys.platform == "linux" else None)
+
+
 def test_nvml_is_asked_about_nvidias_cards_only() -> None:
     def device(name: str, description: str, address: str | None) -> DeviceMemory:
         return DeviceMemory(name, description, address, False, None, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from homespec.headroom.residency import WINDOW_BYTES, WINDOWS, MappedFile, can_tell
+from homespec.headroom.residency import WINDOW_BYTES, WINDOWS, MappedFile, MappedModel, can_tell
 from homespec.units import MIB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mincore tells the truth on Linux only")
@@ -69,6 +69,26 @@ def test_a_large_file_is_sampled_evenly(tmp_path: Path) -> None:
     assert starts == sorted(set(starts))
     assert starts[-1] > 980 * WINDOW_BYTES
     assert mapped.resident_share() == 0.0
+
+
+def test_every_file_of_a_model_in_several_counts_by_its_size(tmp_path: Path) -> None:
+    on_disk(tmp_path)
+    small, large = written(tmp_path / "small", MIB), written(tmp_path / "large", 3 * MIB)
+    model = MappedModel([small, large])
+    assert model.resident_share() == 1.0
+    drop(large, 0, 0)
+    assert model.resident_share() == 0.25
+    drop(small, 0, 0)
+    assert model.resident_share() == 0.0
+
+
+def test_many_files_cost_no_more_than_one(tmp_path: Path) -> None:
+    paths = [tmp_path / str(index) for index in range(40)]
+    for path in paths:
+        with path.open("wb") as file:
+            file.truncate(100 * WINDOW_BYTES)
+    model = MappedModel(paths)
+    assert sum(len(file._starts()) for file in model._files) <= WINDOWS
 
 
 def test_files_that_cannot_be_looked_at(tmp_path: Path) -> None:

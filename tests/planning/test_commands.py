@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from homespec.errors import ExitCode
+from homespec.store.companions import copy_path
 from tests.daemons import FinishedCommand, run_command
 from tests.kits.footprint_kit import eagle_head
-from tests.kits.gguf_kit import lfs_pointer
+from tests.kits.gguf_kit import byte_vocabulary, lfs_pointer, random_llama
 from tests.kits.models import Models
 
 pytestmark = [pytest.mark.process, pytest.mark.real]
@@ -47,6 +49,22 @@ def test_a_plan_is_a_table_for_people(models: Models, tmp_path: Path) -> None:
         assert text in finished.stdout
     assert "vocabulary sizes differ by 48864" in finished.stdout
     assert "G = 3 query heads per KV head" in finished.stdout
+
+
+def test_a_plan_proposes_the_copy_that_would_pay_and_then_takes_it(models: Models, tmp_path: Path) -> None:
+    model = replace(random_llama(byte_vocabulary(), seed=5), quantized=False).write(tmp_path / "model.gguf")
+    environment = {"HOMESPEC_FIT": "auto", "HOMESPEC_CONTROLLER": "auto"}
+
+    def planned(*more: str) -> FinishedCommand:
+        return run_command(tmp_path, "plan", str(model), "--ctx", "512", *more, environment=environment)
+
+    assert f"homespec derive {model} --quant Q4_0" in planned().stdout
+    assert report(planned("--draft", "off", "--json"))["proposal"] is None
+    copy = Path(shutil.copy(models.other_random, copy_path(model, "Q4_0")))
+    plan = report(planned("--json"))
+    assert plan["proposal"] is None
+    assert [verdict["path"] for verdict in plan["drafters"]] == [str(copy), None]
+    assert plan["drafters"][0]["admitted"]
 
 
 def test_a_target_that_does_not_fit_has_a_code_of_its_own(models: Models, tmp_path: Path) -> None:
@@ -105,7 +123,11 @@ def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
         "family": ["vocabulary sizes differ by 48864", "token 0 differs"],
         "pointer": ["Git LFS pointer"],
         "gone": ["does not exist"],
-        "head": ["target layers [2, 15, 99] are not within the target's 0 to 30"],
+        "head": [
+            "target layers [2, 15, 99] are not within the target's 0 to 30",
+            "target_hidden_size 512 of the head is not the target's hidden width 576",
+            "vocabulary sizes differ: target 49152, head 288",
+        ],
     }
     for name, reasons in expected.items():
         for reason in reasons:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,9 @@ class ContextParams:
     """Most rows with logits in one call. Sizes the compute buffer; more than this would abort the process."""
     n_batch: int = 512
     n_threads: int = 1
+    """For a call with a single row."""
+    n_threads_batch: int | None = None
+    """For all others; None: the same."""
     kv_type: str = "f16"
     flash_attention: str = "auto"
     n_rs_seq: int = 0
@@ -57,6 +60,19 @@ class ContextParams:
     """Run the model's MTP block, not its trunk. The model must have been loaded with it: else llama.cpp aborts."""
     is_causal: bool = True
     """False: rows of one call see one another, whatever their positions."""
+    gives_states: bool = False
+    """Keep the state behind the last layer of every row: then every row of a call is an output."""
+
+
+@dataclass(slots=True)
+class Crew:
+    """How many threads the contexts of an engine may use at most. Anyone may set it; it counts from the next call."""
+
+    size: int | None = None
+    """None: as many as each of them wants."""
+
+    def cut(self, n_threads: int) -> int:
+        return n_threads if self.size is None else min(n_threads, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +87,12 @@ class Checkpoint:
 class Context:
     """One KV cache and its compute buffers. Used by one thread at a time; closed before its model."""
 
-    def __init__(self, model: Model, params: ContextParams, *, other: Context | None = None) -> None:
-        """other: the context that a head borrows embeddings and output weights from; it must outlive this one."""
+    def __init__(
+        self, model: Model, params: ContextParams, *, other: Context | None = None, crew: Crew | None = None
+    ) -> None:
+        """other: the context that a head borrows embeddings and output weights from; it must outlive this one. crew:
+        one that is shared; by default the one of `other`, else one of its own.
+        """
         self.model = model
         self.params = params
         native = C.llama_context_default_params()
@@ -80,12 +100,14 @@ class Context:
         native.n_batch = native.n_ubatch = params.n_batch
         native.n_seq_max = params.n_seq_max
         native.n_outputs_max = max(params.n_outputs_max, params.n_seq_max)
-        native.n_threads = native.n_threads_batch = params.n_threads
+        native.n_threads, native.n_threads_batch = params.n_threads, params.n_threads_batch or params.n_threads
         native.type_k = native.type_v = KV_TYPES[params.kv_type]
         native.flash_attn_type = _FLASH_ATTENTION[params.flash_attention]
         native.kv_unified = True
         native.swa_full = False
         native.n_rs_seq = params.n_rs_seq
+        native.embeddings = params.gives_states
+        native.pooling_type = C.LLAMA_POOLING_TYPE_NONE
         native.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP if params.is_mtp else C.LLAMA_CONTEXT_TYPE_DEFAULT
         native.ctx_other = other.handle if other is not None else None
         with native_log.capture(debug=model.load is Load.SIZES) as lines:
@@ -106,7 +128,17 @@ class Context:
         self._logits = np.empty((0, model.vocab.n_vocab), np.float32)
         if not params.is_causal:
             C.llama_set_causal_attn(self.handle, False)
-        self.taps = None if params.taps is None else Taps(self.handle, params.taps, model.n_embd)
+        self.crew: Crew = crew or (other.crew if other is not None else Crew())
+        self._threads = (native.n_threads, native.n_threads_batch)
+        self.taps = None if params.taps is None else Taps(self.handle, params.taps, self._tap_width(params.taps))
+
+    def _tap_width(self, plan: TapPlan) -> int:
+        """Of one state: what leaves the last layer may be wider than what lies between layers."""
+        return self.model.n_embd if plan.layers else self.model.n_embd_out
+
+    def set_threads(self, n_threads: int, n_threads_batch: int) -> None:
+        """From the next call on."""
+        self.params = replace(self.params, n_threads=n_threads, n_threads_batch=n_threads_batch)
 
     def decode(self, batch: Batch) -> None:
         """Run all rows of `batch`. Raises KvCacheFull (nothing changed) or DecodeError (context unusable)."""
@@ -114,6 +146,7 @@ class Context:
             raise ValueError(f"{batch.n_tokens} rows are over n_batch {self.params.n_batch}")
         if batch.n_outputs > self.n_outputs_max:
             raise ValueError(f"{batch.n_outputs} output rows are over n_outputs_max {self.n_outputs_max}")
+        self._call_crew()
         result = C.llama_decode(self.handle, batch.seal())
         if result == _NO_KV_SLOT:
             raise KvCacheFull(f"no room for {batch.n_tokens} more tokens in a context of {self.n_ctx}")
@@ -126,6 +159,7 @@ class Context:
         """Run all rows of `batch` through the encoder, which has no memory. Raises DecodeError."""
         if batch.n_tokens > self.params.n_batch:
             raise ValueError(f"{batch.n_tokens} rows are over n_batch {self.params.n_batch}")
+        self._call_crew()
         result = C.llama_encode(self.handle, batch.seal())
         if result != 0:
             raise DecodeError(f"llama_encode returned {result} for {batch.n_tokens} rows")
@@ -138,6 +172,13 @@ class Context:
             flat = np.ctypeslib.as_array((ctypes.c_float * size).from_address(address))
             self._logits_at, self._logits = address, flat.reshape(self.n_outputs_max, -1)
         return self._logits[: self._n_outputs]
+
+    def states(self) -> NDArray[np.float32]:
+        """States behind the last layer of the last call's rows, a copy of shape (rows, n_embd_out); of a context that
+        was made to give them.
+        """
+        flat = C.llama_get_embeddings(self.handle)
+        return np.ctypeslib.as_array(flat, (self._n_outputs, self.model.n_embd_out)).copy()
 
     def trim(self, seq_id: int, n_past: int) -> None:
         """Keep the first `n_past` tokens of a sequence. Raises DecodeError where the memory cannot do that."""
@@ -214,6 +255,11 @@ class Context:
         return int(C.llama_n_rs_seq(self.handle)) if self._is_recurrent else 0
 
     @property
+    def copies_state(self) -> bool:
+        """Whether more than one row in a call can only be taken back with a copy of the state."""
+        return self._is_recurrent and not self.num_snapshots
+
+    @property
     def can_share(self) -> bool:
         """Whether several sequences can share a prefix: a running state belongs to one."""
         return not self._is_recurrent
@@ -242,6 +288,13 @@ class Context:
     @property
     def flash_attention(self) -> bool:
         return self.params.flash_attention != "off"
+
+    def _call_crew(self) -> None:
+        wanted = self.params.n_threads, self.params.n_threads_batch or self.params.n_threads
+        threads = self.crew.cut(wanted[0]), self.crew.cut(wanted[1])
+        if threads != self._threads:
+            C.llama_set_n_threads(self.handle, *threads)
+            self._threads = threads
 
     def _save(self, seq_id: int, flags: int) -> State:
         size = int(C.llama_state_seq_get_size_ext(self.handle, seq_id, flags))

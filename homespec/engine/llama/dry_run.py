@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from homespec.engine.llama.context import Context
-from homespec.engine.llama.weights import device_of, output_device, weights_of
+from homespec.engine.llama.weights import Part, device_of, output_device, weights_of
 from homespec.footprint import HOST, Footprint, Shares
 from homespec.units import MIB
 
@@ -68,10 +68,10 @@ def tap_bytes(*, num_taps: int, n_ubatch: int, n_embd: int) -> int:
     return _FLOAT_BYTES * num_taps * n_ubatch * n_embd
 
 
-def footprint(context: Context, *, mmap: bool) -> Footprint:
-    """What the model of a dry context and the context itself would take."""
+def footprint(context: Context, *, mmap: bool, part: Part = Part.TRUNK) -> Footprint:
+    """What that part of a dry context's model and the context itself would take."""
     shares: dict[str, Shares] = defaultdict(Shares)
-    weights = weights_of(context.model, mmap=mmap)
+    weights = weights_of(context.model, mmap=mmap, part=part)
     for device, size in weights.by_device.items():
         shares[device] += Shares(weights_bytes=size)
     for device, size in _kv_bytes(context.log).items():
@@ -81,7 +81,9 @@ def footprint(context: Context, *, mmap: bool) -> Footprint:
             shares[device] += Shares(kv_bytes=size)
         elif kind == "compute":
             shares[device] += Shares(compute_bytes=size)
-    first, full = (_output(context, rows) for rows in (context.params.n_seq_max, context.n_outputs_max))
+    first = _output(context, context.params.n_seq_max)
+    # The states that heads draft from; see Taps.
+    full = _output(context, context.n_outputs_max, nextn_rows=context.params.n_batch if context.params.taps else 0)
     shares[HOST] += Shares(output_bytes=full)
     return Footprint(
         dict(shares),
@@ -112,8 +114,15 @@ def _buffers(log: Iterable[str]) -> Iterator[tuple[str, str, int]]:
             yield device_of(found[1]), found[2], int(float(found[3]) * MIB)
 
 
-def _output(context: Context, rows: int) -> int:
-    return output_bytes(n_vocab=context.model.vocab.n_vocab, n_outputs=rows)
+def _output(context: Context, rows: int, *, nextn_rows: int = 0) -> int:
+    model = context.model
+    return output_bytes(
+        n_vocab=model.vocab.n_vocab,
+        n_outputs=rows,
+        n_embd=model.n_embd_out,
+        nextn_rows=nextn_rows,
+        embeddings=context.params.gives_states,
+    )
 
 
 def _padded(n_ctx: int) -> int:

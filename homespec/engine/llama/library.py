@@ -7,6 +7,7 @@ Itanium name (Linux, macOS), then by the MSVC one; what is missing is reported, 
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -162,6 +163,10 @@ class Library:
             tried = ", ".join(EXTENSIONS[name].names)
             raise MissingSymbol(f"llama-cpp-python {self.version} exports none of {tried}; install the pinned version")
         return function
+
+    def features(self) -> tuple[str, ...]:
+        """What the build uses of the processor and of other libraries: AVX2, FMA, OPENMP, REPACK, …"""
+        return tuple(re.findall(r"(\w+) = 1\b", _text(C.llama_print_system_info())))
 
     def offload_devices(self) -> tuple[str, ...]:
         """Names of the devices that can hold layers (CUDA0, Metal, …); empty on a CPU build."""

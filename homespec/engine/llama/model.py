@@ -84,6 +84,11 @@ class Model:
         return int(C.llama_model_n_embd(self.handle))
 
     @property
+    def n_embd_out(self) -> int:
+        """Width of the states that it gives out; another than `n_embd` behind a dense output layer."""
+        return int(C.llama_model_n_embd_out(self.handle))
+
+    @property
     def n_layer(self) -> int:
         return int(C.llama_model_n_layer(self.handle))
 

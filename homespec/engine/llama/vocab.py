@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import llama_cpp.llama_cpp as C
 
 _NOT_TEXT = C.LLAMA_TOKEN_ATTR_CONTROL | C.LLAMA_TOKEN_ATTR_UNKNOWN
 """Attributes of tokens that llama.cpp reads in a text only when it parses special tokens."""
+_NO_TOKEN = -1
+"""LLAMA_TOKEN_NULL."""
+
+
+class FillIn(NamedTuple):
+    """Tokens in front of the text before a gap, of the text behind it, and of what fills it."""
+
+    prefix: int
+    suffix: int
+    middle: int
 
 
 class Vocab:
@@ -104,6 +114,18 @@ class Vocab:
         return _token_or_none(C.llama_vocab_eos(self.handle))
 
     @property
+    def closing_tokens(self) -> frozenset[int]:
+        """What a tokenizer may put behind a text: EOS, or SEP."""
+        return frozenset({C.llama_vocab_eos(self.handle), C.llama_vocab_sep(self.handle)} - {_NO_TOKEN})
+
+    @cached_property
+    def fill_in(self) -> FillIn | None:
+        """Markers for filling in the middle; None for a model that was not taught it."""
+        functions = (C.llama_vocab_fim_pre, C.llama_vocab_fim_suf, C.llama_vocab_fim_mid)
+        prefix, suffix, middle = (int(function(self.handle)) for function in functions)
+        return None if _NO_TOKEN in (prefix, suffix, middle) else FillIn(prefix, suffix, middle)
+
+    @property
     def mask(self) -> int | None:
         """The token that stands for one to be filled in."""
         return _token_or_none(C.llama_vocab_mask(self.handle))
@@ -119,4 +141,4 @@ class Vocab:
 
 
 def _token_or_none(token_id: int) -> int | None:
-    return None if token_id < 0 else token_id
+    return None if token_id == _NO_TOKEN else token_id

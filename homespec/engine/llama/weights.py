@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import llama_cpp.llama_cpp as C
@@ -29,6 +31,16 @@ _REPACKED = {
 }
 
 
+class Part(StrEnum):
+    """What of a file is loaded."""
+
+    TRUNK = "trunk"
+    """A plain load leaves out the heads that predict further tokens."""
+    HEADS = "heads"
+    """Those alone, which `load_mtp` adds."""
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Bytes per device, and what a mapped file holds beyond them."""
@@ -37,21 +49,19 @@ class Weights:
     reclaimable_bytes: int
 
 
-def weights_of(model: Model, *, mmap: bool) -> Weights:
+def weights_of(model: Model, *, mmap: bool, part: Part = Part.TRUNK) -> Weights:
     """Weights of a model that was loaded for its sizes; see Footprint for what is reclaimable."""
     layers = _layers(model)
     output = output_device(model)
     repacked = _repacked_types() if any("CPU_REPACK" in line for line in model.log) else frozenset()
     sizes: Counter[str] = Counter()
     reclaimable = 0
-    files = []
-    for path in shards(model.path):
-        with open_header(path) as header:
-            files.append(list(loaded_tensors(header)))
-    is_tied = not any(tensor.name == "output.weight" for tensors in files for tensor in tensors)
-    for tensors in files:
+    with ExitStack() as opened:
+        files = tensors_of([opened.enter_context(open_header(path)) for path in shards(model.path)], part)
+    is_tied = not any(tensor.name == "output.weight" for loaded in files for tensor in loaded)
+    for loaded in files:
         mapped = []
-        for tensor in tensors:
+        for tensor in loaded:
             device = _place(tensor.name, layers, output)
             sizes[device] += tensor.size_bytes
             is_output = is_tied and tensor.name == "token_embd.weight"
@@ -92,13 +102,16 @@ def _trunk_layers(header: GgufHeader) -> int | None:
     return count - extra if isinstance(extra, int) and isinstance(count, int) and extra else None
 
 
-def loaded_tensors(header: GgufHeader) -> Iterator[TensorInfo]:
-    """Tensors of a file that a plain load makes use of: heads that predict further tokens are left out."""
-    trunk = _trunk_layers(header)
-    for tensor in header.tensors():
-        block = _BLOCK.match(tensor.name)
-        if block is None or trunk is None or int(block[1]) < trunk:
-            yield tensor
+def tensors_of(headers: Sequence[GgufHeader], part: Part) -> list[list[TensorInfo]]:
+    """The tensors that a load makes use of, file by file; the first of them says where the trunk ends."""
+    trunk = _trunk_layers(headers[0])
+    return [[tensor for tensor in header.tensors() if _is_in(tensor, part, trunk)] for header in headers]
+
+
+def _is_in(tensor: TensorInfo, part: Part, trunk: int | None) -> bool:
+    block = _BLOCK.match(tensor.name)
+    is_head = block is not None and trunk is not None and int(block[1]) >= trunk
+    return part is Part.ALL or is_head == (part is Part.HEADS)
 
 
 def shards(path: Path) -> list[Path]:

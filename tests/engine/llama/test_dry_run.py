@@ -174,6 +174,7 @@ class LoggedModel:
     path: Path
     log: tuple[str, ...] = GPU_LOG
     vocab: Any = field(default_factory=lambda: SimpleNamespace(n_vocab=288))
+    n_embd_out: int = 64
 
 
 def test_each_byte_is_put_on_the_device_that_the_log_names(models: Models) -> None:

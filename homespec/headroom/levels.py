@@ -1,0 +1,56 @@
+"""Readings of memory beside what target and drafter hold there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from homespec.headroom.marks import WantedMarks
+from homespec.headroom.policy import Observation, PoolLevel
+from homespec.headroom.probe import Readings
+from homespec.headroom.readings import Pool
+from homespec.status import EngineSnapshot, ModelMemory, PoolStatus
+
+
+def observe(readings: Readings, snapshot: EngineSnapshot, marks: WantedMarks, drafter: ModelMemory) -> Observation:
+    """What the policy judges by. drafter: what it takes where it is loaded; nothing where that is not known."""
+    known = drafter.total_bytes > 0
+    levels = [
+        PoolLevel(
+            pool.name,
+            pool.free_bytes,
+            marks.on(pool.total_bytes),
+            _part(drafter, pool.members).total_bytes if known else None,
+        )
+        for pool in readings.pools
+        if pool.total_bytes is not None
+    ]
+    return Observation(
+        pools=tuple(levels),
+        is_loaded=snapshot.drafter_memory.total_bytes > 0,
+        stall_share=readings.stall_share,
+        stall_is_own=readings.stall_is_own,
+        resident_share=readings.resident_share,
+        major_faults_per_s=readings.major_faults_per_s,
+    )
+
+
+def pool_status(pool: Pool, snapshot: EngineSnapshot, wanted: WantedMarks) -> PoolStatus:
+    """A pool as it is shown."""
+    marks = wanted.on(pool.total_bytes) if pool.total_bytes is not None else None
+    return PoolStatus(
+        name=pool.name,
+        description=pool.description,
+        total_bytes=pool.total_bytes,
+        free_bytes=pool.free_bytes,
+        source=pool.source,
+        target=_part(snapshot.target_memory, pool.members),
+        drafter=_part(snapshot.drafter_memory, pool.members),
+        reserve_bytes=marks.reserve_bytes if marks else None,
+        low_bytes=marks.low_bytes if marks else None,
+        high_bytes=marks.high_bytes if marks else None,
+    )
+
+
+def _part(memory: ModelMemory, members: Sequence[str]) -> ModelMemory:
+    """What of a model's memory lies in a pool."""
+    return sum((memory.on(name) for name in members), ModelMemory())
