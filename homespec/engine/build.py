@@ -13,8 +13,13 @@ from homespec.engine.costs import Costs
 from homespec.engine.draft_file import head_of, kind_of, load_drafter, taps_for
 from homespec.engine.drafters.drafter import Drafter
 from homespec.engine.drafters.journal import Journal
+from homespec.engine.drafters.kind import DRAFT
 from homespec.engine.drafters.past import PastOutputs
 from homespec.engine.drafters.roster import Roster
+from homespec.engine.embedding.embedder import Embedder
+from homespec.engine.embedding.kind import embedding_kind
+from homespec.engine.embedding.params import embedding_params
+from homespec.engine.embedding.reader import EmbeddingReader
 from homespec.engine.grammar import GrammarCompiler
 from homespec.engine.kept import fingerprint
 from homespec.engine.llama.context import Context
@@ -22,6 +27,7 @@ from homespec.engine.llama.guidance import GuidanceVocab
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
+from homespec.engine.model_status import model_status
 from homespec.engine.prompt import Prompt, PromptReader
 from homespec.engine.sampling.coupled import CoupledSampler
 from homespec.engine.sampling.rejection import RejectionSampler
@@ -50,6 +56,8 @@ class Engine:
     status: ModelStatus
     acceptance: str
     send: Send
+    texts: EmbeddingReader | None = None
+    """None where the model is not loaded to embed."""
 
     @property
     def vocab(self) -> Vocab:
@@ -114,17 +122,19 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
     path = Path(settings.model_path)
     GpuMissing.check(settings.n_gpu_layers, library().offload_devices())
     head = head_of(settings)
+    # What lies in the target's file is loaded with it or not at all.
+    reads = None if head is not None and head.is_in_target and DRAFT in settings.refused else head
     model = Model(
         path,
         n_gpu_layers=settings.n_gpu_layers,
         mmap=settings.mmap,
         progress=lambda progress: send(Loading(progress, f"loading {path.name}")),
-        load_mtp=head is not None and head.is_in_target,
+        load_mtp=reads is not None and reads.is_in_target,
     )
     if model.has_encoder:
         raise ModelUnsupported(f"{path} is an encoder-decoder model; homespec serves decoder-only models")
     template, chat = _template(settings, model)
-    context, exactness = open_target(settings, model, taps_for(head, model))
+    context, exactness = open_target(settings, model, taps_for(reads, model))
     roster = Roster(
         settings.drafter_mode,
         draft_path=settings.draft_path,
@@ -136,6 +146,8 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
         withdrawn=settings.withdrawn,
         refused=settings.refused,
     )
+    kind = embedding_kind(path, settings.embeddings)
+    embedder = Embedder(Context(model, embedding_params(settings, model, kind)), kind, send) if kind else None
     scheduler = Scheduler(
         context,
         roster,
@@ -145,13 +157,22 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
         send=send,
         exactness=exactness,
         costs=Costs(context, roster, least_rows=2 if exactness.pad_single else 1) if settings.controller else None,
+        embedder=embedder,
         # Without offloaded layers the devices are not ours to look at: looking would wake one that sleeps.
         devices=library().device_memory if settings.n_gpu_layers else tuple,
     )
     prompts = PromptReader(model.vocab, template, n_ctx=context.n_ctx)
     grammars = GrammarCompiler(GuidanceVocab(model.vocab))
     return Engine(
-        context, roster, scheduler, prompts, grammars, _status(settings, context, chat), settings.acceptance, send
+        context,
+        roster,
+        scheduler,
+        prompts,
+        grammars,
+        model_status(settings, context, chat=chat, embedding=embedder.status if embedder else None),
+        settings.acceptance,
+        send,
+        embedder.reader() if embedder else None,
     )
 
 
@@ -181,26 +202,3 @@ def _template(settings: EngineSettings, model: Model) -> tuple[ChatTemplate | No
     bos, eos = (vocab.detokenize([token]) if token is not None else "" for token in (vocab.bos, vocab.eos))
     template = ChatTemplate(source, bos=bos, eos=eos)
     return template, examine(template, origin)
-
-
-def _status(settings: EngineSettings, context: Context, chat: ChatFormat | None) -> ModelStatus:
-    model = context.model
-    return ModelStatus(
-        id=settings.model_id,
-        path=settings.model_path,
-        description=model.description,
-        architecture=model.architecture,
-        num_params=model.num_params,
-        size_bytes=model.size_bytes,
-        n_vocab=model.vocab.n_vocab,
-        n_layer=model.n_layer,
-        n_ctx=context.n_ctx,
-        n_ctx_train=model.n_ctx_train,
-        slots=settings.slots,
-        kv_type=context.params.kv_type,
-        flash_attention=context.flash_attention,
-        threads=context.params.n_threads,
-        devices=(*(library().offload_devices() if settings.n_gpu_layers else ()), "CPU"),
-        chat_template=chat.source if chat else None,
-        chat=chat,
-    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from homespec.chat.tool_format import detect
+from homespec.chat.tool_family import detect
+from homespec.chat.tool_format import HARMONY_REASONING
 from homespec.engine.template import ChatTemplate
 from homespec.errors import ModelUnsupported, RequestError
 from homespec.status import ChatFormat
@@ -29,7 +30,12 @@ _FAMILIES = {
     "<|channel|>": "harmony",
 }
 """Marker → family, the most telling first."""
-_REASONING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"))
+_REASONING = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|channel>thought\n", "<channel|>"),
+)
 _STANDARD = frozenset({"messages", "tools", "add_generation_prompt"})
 _USER = {"role": "user", "content": "Question-1"}
 _TOOL = {
@@ -69,7 +75,9 @@ def examine(template: ChatTemplate, origin: str) -> ChatFormat:
         name=next((family for marker, family in _FAMILIES.items() if marker in source), "custom"),
         source=origin,
         tool_format=tool_format,
-        reasoning=next((pair for pair in _REASONING if pair[1] in source), None),
+        reasoning=HARMONY_REASONING
+        if HARMONY_REASONING[0] in source
+        else next((pair for pair in _REASONING if pair[1] in source), None),
         takes_system="Rule-1" in _rendered(template, [{"role": "system", "content": "Rule-1"}, _USER]),
         takes_neighbours="Question-2" in _rendered(template, [_USER, {**_USER, "content": "Question-2"}]),
         takes_objects="value-1" in _rendered(template, _call({"x": "value-1"}), tools=[_TOOL]),

@@ -12,7 +12,7 @@ import numpy as np
 
 from homespec.engine.drafters.kind import SYMBOLS
 from homespec.engine.llama.library import library
-from homespec.engine.target import default_threads
+from homespec.engine.threads import default_threads
 
 
 def facts() -> dict[str, object]:
@@ -24,6 +24,7 @@ def facts() -> dict[str, object]:
         "numpy": np.__version__,
         "devices": [*native.offload_devices(), "CPU"],
         "threads": default_threads(),
+        "features": list(native.features()),
         "missing_symbols": list(native.missing),
         "drafters": {kind: _missing(symbols) for kind, symbols in SYMBOLS.items()},
     }

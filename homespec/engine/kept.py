@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.library import library
+from homespec.folders import cache_folder
 
 logger = logging.getLogger("homespec.engine")
 
@@ -26,7 +25,8 @@ class Kept:
     """JSON values by key, in one file. Every failure to read or write it is harmless: it is measured again."""
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
-        self._path = (folder or _cache_folder()) / f"{name}.json"
+        # Without a home there is nothing to read, and writing fails with a reason.
+        self._path = (folder or cache_folder() or Path(os.devnull)) / f"{name}.json"
 
     def get(self, key: str) -> Any:
         """None when there is nothing."""
@@ -71,13 +71,6 @@ def fingerprint(path: Path) -> str:
         file.seek(max(0, size - _SAMPLE_BYTES))
         digest.update(file.read(_SAMPLE_BYTES))
     return digest.hexdigest()
-
-
-def _cache_folder() -> Path:
-    try:
-        return platformdirs.user_cache_path("homespec")
-    except RuntimeError:  # no home, so there is nothing to read, and writing fails with a reason
-        return Path(os.devnull)
 
 
 def _cpu_flags() -> str:

@@ -12,26 +12,37 @@ import os
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from homespec.engine.build import Engine, build_engine
+from homespec.engine.crowd import CrowdWatch
 from homespec.engine.draft_file import OpenDrafter, load_drafter
+from homespec.engine.embedding.embedder import EmbeddingJob
+from homespec.engine.embedding.engine import EmbeddingEngine, build_embedding_engine
+from homespec.engine.embedding.kind import embedding_kind
+from homespec.engine.embedding.reader import not_loaded_to_embed
+from homespec.engine.neighbour import step_back
 from homespec.errors import HomespecError, ModelError, RequestError
 from homespec.frames import (
+    Admit,
     Cancel,
     Detokenize,
+    Embed,
     EngineSettings,
     Frame,
     Generate,
+    Happened,
     Heartbeat,
-    Link,
     LoadFailed,
     Measured,
+    Noted,
     Readmit,
     Ready,
     Refused,
+    ReloadDrafter,
     SetDrafter,
     Snapshot,
     Start,
@@ -41,6 +52,7 @@ from homespec.frames import (
     Tokens,
     Withdraw,
 )
+from homespec.link import Link
 from homespec.parent import die_with_parent
 
 HEARTBEAT_INTERVAL_S = 0.5
@@ -56,7 +68,7 @@ class EngineProcess:
     def __init__(self, link: Link, settings: EngineSettings) -> None:
         self._link = link
         self._settings = settings
-        self._engine: Engine | None = None
+        self._engine: Engine | EmbeddingEngine | None = None
         self._wants_drafter = False
         self._thread = threading.Thread(target=self._serve, name="scheduler", daemon=True)
 
@@ -74,6 +86,8 @@ class EngineProcess:
         match frame:
             case Generate():
                 self._answer(frame.request_id, partial(self._generate, engine, frame))
+            case Embed():
+                self._answer(frame.request_id, partial(self._embed, engine, frame))
             case Cancel(request_id):
                 engine.scheduler.post(lambda: engine.scheduler.cancel(request_id))
             case SetDrafter(mode):
@@ -82,6 +96,11 @@ class EngineProcess:
                 engine.scheduler.post(lambda: engine.scheduler.withdraw(reason))
             case Readmit():
                 engine.scheduler.post(engine.scheduler.readmit)
+            case Admit():
+                self._settings = frame.applied_to(self._settings)  # the loader, which comes after, loads by these
+                engine.scheduler.post(engine.scheduler.admit)
+            case ReloadDrafter():
+                engine.scheduler.post(engine.scheduler.reload_drafter)
             case Tokenize(request_id, text, special):
                 token_ids = engine.vocab.tokenize(text, add_special=False, parse_special=special)
                 self._link.send(Tokens(request_id, token_ids))
@@ -100,15 +119,25 @@ class EngineProcess:
             info = RequestError(f"internal error: {type(error).__name__}", status=500, type="server_error").info
             self._link.send(Refused(request_id, info))
 
-    def _generate(self, engine: Engine, request: Generate) -> None:
+    def _generate(self, engine: Engine | EmbeddingEngine, request: Generate) -> None:
+        if isinstance(engine, EmbeddingEngine):
+            engine.refuse()
         sequence = engine.sequence(request)
         engine.scheduler.post(lambda: engine.scheduler.submit(sequence))
+
+    def _embed(self, engine: Engine | EmbeddingEngine, request: Embed) -> None:
+        if engine.texts is None:
+            raise not_loaded_to_embed(engine.status.id)
+        texts, notices = engine.texts.read(request)
+        if notices:
+            self._link.send(Noted(request.request_id, notices))
+        job = EmbeddingJob(request.request_id, texts, request.dimensions)
+        engine.scheduler.post(lambda: engine.scheduler.embed(job))
 
     def _serve(self) -> None:
         """The scheduler thread. Whatever ends it ends the process: the supervisor starts a fresh one."""
         try:
-            engine = build_engine(self._settings, send=self._send, load=self._load_drafter)
-            self._engine = engine
+            engine = self._engine = self._build()
             if self._wants_drafter:
                 self._load_drafter()
             # First, so that nobody sees a daemon that is ready and does not know its drafters.
@@ -125,18 +154,26 @@ class EngineProcess:
             logger.exception("the engine's scheduler ended")
             os._exit(1)
 
+    def _build(self) -> Engine | EmbeddingEngine:
+        settings = self._settings
+        kind = embedding_kind(Path(settings.model_path), settings.embeddings)
+        if kind is not None and kind.embeds_only:
+            return build_embedding_engine(settings, kind, send=self._send)
+        return build_engine(settings, send=self._send, load=self._load_drafter)
+
     def _load_drafter(self) -> None:
         """Load the draft model beside the decode loop; as soon as there is a target to pair it with."""
-        if self._engine is None:
+        engine = self._engine
+        if not isinstance(engine, Engine):
             self._wants_drafter = True
             return
-        loader = threading.Thread(target=self._drafter_thread, args=(self._engine,), name="drafter-loader", daemon=True)
+        loader = threading.Thread(target=self._drafter_thread, args=(engine,), name="drafter-loader", daemon=True)
         try:
             loader.start()
         except RuntimeError as error:  # no memory for its stack
             reason = f"could not be loaded: {error}"
-            roster = self._engine.roster
-            self._engine.scheduler.post(lambda: roster.failed(roster.file_drafter, reason))
+            roster = engine.roster
+            engine.scheduler.post(lambda: roster.failed(roster.file_drafter, reason))
 
     def _drafter_thread(self, engine: Engine) -> None:
         roster, post = engine.roster, engine.scheduler.post
@@ -168,10 +205,16 @@ class EngineProcess:
             engine.roster.loaded(drafter)
 
     def _beat(self) -> None:
+        crowd: CrowdWatch | None = None
         while True:
             threading.Event().wait(HEARTBEAT_INTERVAL_S)
-            scheduler = self._engine.scheduler if self._engine else None
+            engine = self._engine
+            scheduler = engine.scheduler if engine else None
             self._send(Heartbeat(scheduler.progress if scheduler else 0, bool(scheduler and scheduler.busy)))
+            if engine is not None:
+                crowd = crowd or CrowdWatch(self._settings, engine.context)
+                if said := crowd.look(time.monotonic()):
+                    self._send(Happened("engine", said))
 
     def _send(self, frame: Frame) -> None:
         try:
@@ -189,6 +232,7 @@ def main(arguments: list[str]) -> None:
     start = link.receive()
     if not isinstance(start, Start):
         os._exit(0)
+    step_back(start.settings.nice)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.DEBUG if start.settings.log_native else logging.INFO,

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from homespec.chat.tool_format import HARMONY_REASONING
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.template import ChatTemplate
 from homespec.errors import RequestError
@@ -53,8 +54,10 @@ class PromptReader:
         match request.prompt:
             case ChatPrompt() as prompt:
                 return self._chat(prompt, is_constrained=request.constraint is not None)
-            case TextPrompt(text):
+            case TextPrompt(text, ""):
                 return Prompt(self._tokenize(text))
+            case TextPrompt(text, suffix):
+                return Prompt(self._gap(text, suffix))
             case TokenPrompt(token_ids):
                 for token_id in token_ids:
                     if not 0 <= token_id < self._vocab.n_vocab:
@@ -62,6 +65,25 @@ class PromptReader:
                             f"token id {token_id} is outside the vocabulary of {self._vocab.n_vocab}", param="prompt"
                         )
                 return Prompt(token_ids)
+
+    def _gap(self, before: str, behind: str) -> list[int]:
+        """The two texts around a gap, the first one first, and the token after which what fills it comes.
+
+        The order that the models were taught most (PSM: prefix, suffix, middle), as llama-server's /infill has it.
+        """
+        markers = self._vocab.fill_in
+        if markers is None:
+            raise RequestError(
+                "suffix: this model was not taught to fill a gap, its vocabulary has no tokens for it; leave the field "
+                "out, or serve a code model with fill-in-the-middle tokens",
+                param="suffix",
+                code="no_fill_in",
+            )
+        first, second = (
+            self._vocab.tokenize(text, add_special=False, parse_special=False) for text in (before, behind)
+        )
+        bos = [self._vocab.bos] if self._vocab.adds_bos and self._vocab.bos is not None else []
+        return [*bos, markers.prefix, *first, markers.suffix, *second, markers.middle]
 
     def _chat(self, prompt: ChatPrompt, *, is_constrained: bool) -> Prompt:
         if self._template is None:
@@ -74,7 +96,10 @@ class PromptReader:
         text = self._render(self._template, prompt)
         prefill = self._disarm(prompt.prefill, prompt.markers)
         in_reasoning = False
-        if prompt.reasoning is not None:
+        if prompt.reasoning == HARMONY_REASONING:
+            if is_constrained or prefill:
+                text += "<|channel|>final<|message|>"  # nothing but the answer is left to write
+        elif prompt.reasoning is not None:
             start, end = prompt.reasoning
             is_open = text.rstrip().endswith(start)
             if is_open and (is_constrained or (prefill and start not in prefill)):

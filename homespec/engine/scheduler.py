@@ -11,13 +11,15 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 
 import msgspec
 
+from homespec.engine.control.controller import Controller
 from homespec.engine.costs import Costs
 from homespec.engine.drafters.roster import Roster
+from homespec.engine.embedding.embedder import Embedder, EmbeddingJob
 from homespec.engine.exactness import DISTRIBUTION, Exactness, Measurement, Verdict, unchecked
+from homespec.engine.inbox import Inbox, Task
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 from homespec.engine.report import speculation_report, speculation_status
@@ -26,7 +28,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull, RequestError
 from homespec.frames import Delta, Finished, Frame, Happened, Measured, Refused, Snapshot, TokenLogprob
-from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot
+from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
 
 logger = logging.getLogger("homespec.engine.scheduler")
 
@@ -34,9 +36,6 @@ SNAPSHOT_INTERVAL_S = 0.4
 DELTA_INTERVAL_S = 0.02
 """Text of a stream is sent at most this often. Whatever it passes through on its way to the client takes time from the
 same few cores that decode."""
-_IDLE_WAIT_S = 0.5
-
-Task = Callable[[], None]
 
 
 class Scheduler:
@@ -53,6 +52,7 @@ class Scheduler:
         send: Callable[[Frame], None],
         exactness: Exactness,
         costs: Costs | None = None,
+        embedder: Embedder | None = None,
         devices: Callable[[], tuple[DeviceMemory, ...]] = tuple,
     ) -> None:
         """costs: of the controller that decides about D; without it D is `max_draft_tokens`."""
@@ -77,8 +77,9 @@ class Scheduler:
             pad_single=exactness.pad_single,
             controller=self._controller,
         )
+        self._embedder = embedder
         self._batch = Batch(context.params.n_batch)
-        self._inbox: SimpleQueue[Task] = SimpleQueue()
+        self._inbox = Inbox()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._stopping = False
@@ -91,11 +92,15 @@ class Scheduler:
 
     def post(self, task: Task) -> None:
         """Run `task` on the scheduler's thread before its next step."""
-        self._inbox.put(task)
+        self._inbox.post(task)
 
     @property
     def busy(self) -> bool:
-        return bool(self._running or self._waiting)
+        return bool(self._running or self._waiting or self._embeds)
+
+    @property
+    def _embeds(self) -> bool:
+        return self._embedder is not None and self._embedder.busy
 
     # The scheduler's thread
 
@@ -103,7 +108,7 @@ class Scheduler:
         """Until `stop`: step while there is work, else wait for a message."""
         while not self._stopping:
             measuring = self.exactness.measure is not None or (self.costs is not None and self.costs.is_pending)
-            self._take_messages(wait=not self.busy and not measuring)
+            self._inbox.run(wait=not self.busy and not measuring)
             was_busy = self.busy
             if was_busy:
                 self.step()
@@ -121,7 +126,13 @@ class Scheduler:
         self._stopping = True
 
     def submit(self, sequence: Sequence) -> None:
+        self._roster.ask(sequence.request.speculation.mode)
         self._waiting.append(sequence)
+        self.counters.requests += 1
+
+    def embed(self, job: EmbeddingJob) -> None:
+        assert self._embedder is not None, "a request to embed is refused where nothing embeds"
+        self._embedder.submit(job)
         self.counters.requests += 1
 
     def cancel(self, request_id: str) -> None:
@@ -132,6 +143,8 @@ class Scheduler:
                     self._release(sequence)
                 else:
                     self._waiting.remove(sequence)
+        if self._embedder is not None:
+            self._embedder.cancel(request_id)
 
     def set_drafter(self, mode: str) -> None:
         self._roster.set_mode(mode)
@@ -146,17 +159,30 @@ class Scheduler:
         self._roster.readmit()
         self._report(force=True)
 
+    def admit(self) -> None:
+        """The draft file, which did not fit, does so now."""
+        self._roster.admit()
+        self._report(force=True)
+
+    def reload_drafter(self) -> None:
+        """Running answers go on without the drafter until it is back."""
+        self._roster.reload()
+        self._report(force=True)
+
     def step(self) -> None:
-        """Admit, one round, one chunk of prefill."""
+        """Admit, one round, one chunk of prefill, one of a text that is embedded."""
         self._admit()
         decoding = [sequence for sequence in self._running if sequence.num_pending_tokens == 1]
         if decoding:
             self._advance(decoding)
         prefilling = next((sequence for sequence in self._running if sequence.num_pending_tokens > 1), None)
-        if prefilling is not None:
-            for sequence in decoding:  # a chunk of prompt takes long: nobody's text waits for it
+        if prefilling is not None or self._embeds:
+            for sequence in decoding:  # a chunk takes long: nobody's text waits for it
                 self._send_text(sequence)
+        if prefilling is not None:
             self._prefill(prefilling)
+        if self._embedder is not None and self._embedder.busy:
+            self.counters.prompt_tokens += self._embedder.step()
         self.progress += 1
 
     def _measure(self, measurement: Measurement) -> None:
@@ -188,16 +214,9 @@ class Scheduler:
     def _end_measurement(self, verdict: Verdict) -> None:
         self._slots.scatter()  # the probe's own cells are free now, perhaps below others
         self.exactness.verdict, self.exactness.measure = verdict, None
+        if self.costs is not None:
+            self.costs.settings_changed()  # thread counts are chosen before the probe
         self._send(Measured(verdict.label, verdict.reason))
-
-    def _take_messages(self, *, wait: bool) -> None:
-        try:
-            task = self._inbox.get(timeout=_IDLE_WAIT_S) if wait else self._inbox.get_nowait()
-            while True:
-                task()
-                task = self._inbox.get_nowait()
-        except Empty:
-            return
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._num_running:
@@ -303,7 +322,8 @@ class Scheduler:
         if sequence.request.stream and (text := sequence.text.take()):
             sequence.sent_at = time.monotonic()
             logprobs = self._readable(sequence.take_logprobs())
-            self._send(Delta(sequence.id, text, sequence.num_output_tokens, logprobs))
+            progress = sequence.take_progress(text)
+            self._send(Delta(sequence.id, text, sequence.num_output_tokens, logprobs, progress))
 
     def _finish(self, sequence: Sequence) -> None:
         self._release(sequence)
@@ -347,6 +367,13 @@ class Scheduler:
         self._running.remove(sequence)
         if self._controller is not None:
             self._controller.forget(sequence.id)
+            self._park(self._controller)
+
+    def _park(self, controller: Controller) -> None:
+        """What has lost again and again gives its memory back, between two answers."""
+        for name, reason in controller.hopeless().items():
+            if self._roster.park(name, reason):
+                controller.forgive(name)
 
     def _report(self, *, force: bool) -> None:
         now = time.monotonic()
@@ -356,12 +383,17 @@ class Scheduler:
 
     def snapshot(self) -> EngineSnapshot:
         self.counters.skipped_drafts = dict(self._round.skipped)
+        self.counters.draft_s, self.counters.verify_s = self._round.draft_s, self._round.verify_s
         context = self._context
+        embedder = self._embedder
         return EngineSnapshot(
             speculation=speculation_status(self._roster, self._round.totals, self._max_draft_tokens, self.costs),
             counters=self.counters,
-            requests=tuple(sequence.status() for sequence in [*self._running, *self._waiting]),
-            target_memory=context.memory_with_model,
+            requests=(
+                *(sequence.status() for sequence in [*self._running, *self._waiting]),
+                *(embedder.requests() if embedder is not None else ()),
+            ),
+            target_memory=context.memory_with_model + (embedder.context.memory if embedder else ModelMemory()),
             drafter_memory=self._roster.memory,
             kv_used_tokens=min(self._kv_used_tokens(), context.n_ctx),
             kv_total_tokens=context.n_ctx,

@@ -7,13 +7,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 
+from homespec.chat.spans import Spans
 from homespec.engine.control.decision import Decision
 from homespec.engine.grammar import Grammar
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal, Sampler
 from homespec.engine.text_stream import TextStream
 from homespec.errors import ErrorInfo
-from homespec.frames import Generate, TokenLogprob
+from homespec.frames import DraftProgress, Generate, TokenLogprob
 from homespec.stats import DraftStats
 from homespec.status import RequestPhase, RequestStatus, Timings
 
@@ -51,6 +52,8 @@ class Sequence:
         self.finish_reason: str | None = None
         self._text_starts: list[int] = []
         """Length of the text before each output token."""
+        self._drafted_text = Spans()
+        """What accepted draft tokens wrote; kept when it is asked for."""
         self.slot_id: int | None = None
         self.in_order = True
         """Ran alone, and its tokens lie in the KV cache in order: what the exactness probe has measured."""
@@ -61,6 +64,8 @@ class Sequence:
         """Output tokens that have been counted and sent."""
         self.stats = DraftStats()
         self.num_rounds = 0
+        self.draft_s = self.verify_s = 0.0
+        """Its shares of the rounds."""
         self.drafted_rounds: Counter[str] = Counter()
         self.last_draft_length = 0
         self.last_drafter: str | None = None
@@ -105,7 +110,15 @@ class Sequence:
         allowed = self.grammar.allowed() if self.grammar else None
         return self.sampler.choose(logits, self.token_ids, allowed, proposal)
 
-    def push(self, token_id: int, piece: bytes, *, is_end: bool, logprob: TokenLogprob | None = None) -> bool:
+    def push(
+        self,
+        token_id: int,
+        piece: bytes,
+        *,
+        is_end: bool,
+        logprob: TokenLogprob | None = None,
+        from_draft: bool = False,
+    ) -> bool:
         """Take the next token; True when it ends the answer. The one place where text and tokens are cut.
 
         An end-of-text token is not part of the answer. A stop string beats the length cap when one token meets both;
@@ -121,7 +134,10 @@ class Sequence:
             self.logprobs.append(logprob)
         if self.grammar is not None:
             self.grammar.advance(token_id)
-        if self.text.push(self._spelled_out.get(token_id, piece)):
+        is_stopped = self.text.push(self._spelled_out.get(token_id, piece))
+        if from_draft and self.request.speculation.spans:
+            self._drafted_text.add(self._text_starts[-1], len(self.text.text))
+        if is_stopped:
             self._drop_tokens_of_stop()
             return self.finish("stop")
         if self.grammar is not None and self.grammar.is_complete:
@@ -136,6 +152,14 @@ class Sequence:
         taken = self.logprobs[self._num_logprobs_taken : end]
         self._num_logprobs_taken = max(end, self._num_logprobs_taken)
         return taken
+
+    def take_progress(self, text: str) -> DraftProgress | None:
+        """What drafting did for the text that has just been taken; None when it was not asked for."""
+        if not self.request.speculation.spans:
+            return None
+        end = self.text.num_taken
+        spans = self._drafted_text.take(end - len(text), end)
+        return DraftProgress(self.num_rounds, self.stats.num_accepted_tokens, spans)
 
     def fail(self, error: ErrorInfo) -> None:
         """End the request with an error instead of an answer."""
@@ -187,6 +211,8 @@ class Sequence:
             cache_n=self.num_cached_tokens,
             draft_n=self.stats.num_draft_tokens,
             draft_n_accepted=self.stats.num_accepted_tokens,
+            draft_ms=self.draft_s * 1000,
+            verify_ms=self.verify_s * 1000,
         )
 
     def status(self) -> RequestStatus:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
-
-import psutil
 
 from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import TapPlan
+from homespec.engine.threads import ThreadChoice, default_threads
 from homespec.engine.verdicts import Verdicts
 from homespec.errors import ModelUnsupported
 from homespec.frames import DEFAULT_MAX_CTX, EngineSettings
@@ -24,7 +22,7 @@ MAX_SNAPSHOTS = 4
 
 
 def target_params(settings: EngineSettings, model: Model, taps: TapPlan | None = None) -> ContextParams:
-    on_cpu = not library().offload_devices() or settings.n_gpu_layers == 0
+    on_cpu = _on_cpu(settings)
     outputs = settings.slots * (1 + MAX_DRAFT_TOKENS)
     # A recurrent state cannot be cut to a prefix, and each kept one would cost memory of its own.
     kept = 0 if model.is_recurrent else settings.cached_prefixes
@@ -50,22 +48,36 @@ def open_target(settings: EngineSettings, model: Model, taps: TapPlan | None = N
     Raises ModelUnsupported when `strict` was asked for and no allowed setting gives it.
     """
     wanted = target_params(settings, model, taps)
-    if settings.exactness == "fast":
-        return Context(model, wanted), Exactness(unchecked("exactness is set to 'fast'"))
     if settings.exactness == "strict":
         return _open_strict(settings, model, wanted)
     context = Context(model, wanted)
-    known = Verdicts().get(context, pad_single=False)
+    threads = _threads(settings, context)
+    unknown = "exactness is set to 'fast'" if settings.exactness == "fast" else EXACTNESS_PENDING
+    known = None
+    if not threads.is_pending:
+        known = unchecked(unknown) if settings.exactness == "fast" else Verdicts().get(context, pad_single=False)
     if known is not None:
         return context, Exactness(known)
-    begin = partial(measure_and_keep, context, pad_single=False)
-    return context, Exactness(unchecked(EXACTNESS_PENDING), begin=begin, measure=begin())
+    begin = partial(_settle, context, threads, unchecked(unknown) if settings.exactness == "fast" else None)
+    return context, Exactness(unchecked(unknown), begin=begin, measure=begin())
+
+
+def _settle(context: Context, threads: ThreadChoice, verdict: Verdict | None) -> Measurement:
+    """Thread counts first: logits may depend on them. verdict: None to measure it."""
+    if threads.is_pending:
+        yield from threads.measure(_probe_id(context))
+        verdict = verdict or Verdicts().get(context, pad_single=False)
+    return verdict or (yield from measure_and_keep(context, pad_single=False))
 
 
 def _open_strict(settings: EngineSettings, model: Model, wanted: ContextParams) -> tuple[Context, Exactness]:
     failures = []
     for params in _candidates(settings, wanted):
         context = Context(model, params)
+        threads = _threads(settings, context)
+        if threads.is_pending:
+            for _ in threads.measure(_probe_id(context)):
+                pass
         for pad_single in (False, True):
             verdict = Verdicts().get(context, pad_single=pad_single) or _drain(measure_and_keep(context, pad_single))
             if verdict.strict:
@@ -79,6 +91,20 @@ def _open_strict(settings: EngineSettings, model: Model, wanted: ContextParams) 
     )
 
 
+def _threads(settings: EngineSettings, context: Context) -> ThreadChoice:
+    return ThreadChoice(context, is_free=settings.threads is None and _on_cpu(settings))
+
+
+def _on_cpu(settings: EngineSettings) -> bool:
+    """Whether all of the target is there."""
+    return not library().offload_devices() or settings.n_gpu_layers == 0
+
+
+def _probe_id(context: Context) -> int:
+    """The sequence that is set aside for measurements."""
+    return context.params.n_seq_max - 1
+
+
 def _candidates(settings: EngineSettings, wanted: ContextParams) -> list[ContextParams]:
     """Settings to try, fastest first; what the user set explicitly is not changed."""
     if settings.kv_type != "auto":
@@ -90,7 +116,7 @@ def _candidates(settings: EngineSettings, wanted: ContextParams) -> list[Context
 def measure_and_keep(context: Context, pad_single: bool) -> Measurement:
     """Measure in small steps, on the sequence id that is set aside for it, and remember the verdict."""
     rows = context.params.n_outputs_max
-    verdict = yield from measure(context, context.params.n_seq_max - 1, max_rows=rows, pad_single=pad_single)
+    verdict = yield from measure(context, _probe_id(context), max_rows=rows, pad_single=pad_single)
     Verdicts().put(context, verdict, pad_single=pad_single)
     return verdict
 
@@ -102,9 +128,3 @@ def _drain(measurement: Measurement) -> Verdict:
         except StopIteration as done:
             verdict: Verdict = done.value
             return verdict
-
-
-def default_threads() -> int:
-    """Physical cores that this process may use: sharing a core with another thread makes both decode slower."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 from llguidance import LLMatcher
 
+from homespec.chat.argument_grammar import gaps_of
+from homespec.chat.tool_format import FORMATS
 from homespec.errors import RequestError
 from homespec.frames import FunctionSpec, ToolUse
 
@@ -30,8 +32,17 @@ def usable(use: ToolUse) -> tuple[ToolUse, tuple[str, ...]]:
     for function in use.functions:
         schema, left_out = _argument_schema(function)
         functions.append(msgspec.structs.replace(function, schema=schema))
-        if left_out:
-            notices.append(f"schema of {function.name} is not followed in full: {left_out}")
+        gaps = gaps_of(FORMATS[use.tool_format].arguments, json.loads(schema))
+        if gaps and function.strict:
+            raise RequestError(
+                f"the parameters of {function.name!r} cannot be followed: this model writes text without quotes, where "
+                f"{', '.join(gaps)} cannot be kept to; leave it out, or leave strict out",
+                param="tools",
+                code="invalid_constraint",
+            )
+        if left_out or gaps:
+            reason = left_out or f"{', '.join(gaps)} of what is written as text"
+            notices.append(f"schema of {function.name} is not followed in full: {reason}")
     answer = json.loads(use.answer_schema) if use.answer_schema else None
     return msgspec.structs.replace(
         use,

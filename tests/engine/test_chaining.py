@@ -42,6 +42,20 @@ def test_the_model_drafts_until_the_text_repeats_and_then_it_is_free(driver: Dri
     assert answer.speculation.accepted == answer.speculation.drafted
 
 
+def test_the_order_is_told_as_it_is(driver: Driver) -> None:
+    def told() -> tuple[str | None, tuple[str, ...]]:
+        speculation = driver.scheduler.snapshot().speculation
+        return speculation.drafter, speculation.order
+
+    assert told() == ("draft", ("grammar", "suffix", "draft"))
+    driver.scheduler.withdraw("withdrawn")
+    assert told() == ("suffix", ("grammar", "suffix", "ngram"))
+    driver.scheduler.set_drafter("ngram")
+    assert told() == ("ngram", ("grammar", "ngram"))
+    driver.scheduler.set_drafter("off")
+    assert told() == (None, ())
+
+
 def test_statistics_are_kept_per_drafter(driver: Driver) -> None:
     [answer] = driver.run(ask("a", mode="auto", max_tokens=300))
     totals = driver.scheduler.snapshot().speculation.totals

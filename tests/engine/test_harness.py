@@ -204,5 +204,5 @@ def test_a_stop_that_is_only_obeyed_behind_its_block_is_noticed(
 
     assert same()
     keep = Round.keep
-    monkeypatch.setattr(Round, "keep", lambda *arguments: keep(*arguments) and False)
+    monkeypatch.setattr(Round, "keep", lambda *arguments, **named: keep(*arguments, **named) and False)
     assert not same()

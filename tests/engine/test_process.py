@@ -14,7 +14,6 @@ import pytest
 
 from homespec.errors import ExitCode
 from homespec.frames import (
-    HEADER_BYTES,
     Cancel,
     Delta,
     Detokenize,
@@ -38,10 +37,8 @@ from homespec.frames import (
     Tokenize,
     Tokens,
     Withdraw,
-    body_length,
-    decode_from_engine,
-    encode,
 )
+from homespec.link import HEADER_BYTES, body_length, decode_from_engine, encode
 from homespec.status import DraftState
 from tests.kits.engines import ask
 from tests.kits.gguf_kit import follow, truncated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from homespec.engine.sampling.coupled import CoupledSampler
 from homespec.engine.sequence import Sequence
 from homespec.errors import ErrorInfo
-from homespec.frames import TokenLogprob
+from homespec.frames import Speculation, TokenLogprob
 from tests.kits.engines import ask
 
 EOS = 999
@@ -127,3 +128,55 @@ def test_a_failure_ends_it_with_the_error() -> None:
     assert target.finished
     assert target.error is not None
     assert target.finish_reason == "error"
+
+
+def drafting(stop: tuple[str, ...] = (), *, spans: bool = True) -> Sequence:
+    asked = msgspec.structs.replace(ask([1], stop=stop), speculation=Speculation(spans=spans))
+    return Sequence(asked, [1], n_ctx=100, sampler=CoupledSampler(asked.sampling))
+
+
+def push_bytes(target: Sequence, *pieces: tuple[bytes, bool]) -> None:
+    for piece, from_draft in pieces:
+        target.push(5, piece, is_end=False, from_draft=from_draft)
+
+
+def taken(target: Sequence) -> list[str]:
+    """The drafted stretches of the text that is ready now."""
+    text = target.text.take()
+    begin = target.text.num_taken - len(text)
+    progress = target.take_progress(text)
+    assert progress is not None
+    return [text[start - begin : end - begin] for start, end in progress.spans]
+
+
+def test_drafted_text_is_told_with_the_text() -> None:
+    target = drafting()
+    push_bytes(target, (b"ab", False), (b"cd", True), (b"ef", True), (b"g", False))
+    assert taken(target) == ["cdef"]
+    push_bytes(target, (b"h", True))
+    assert taken(target) == ["h"]
+    assert taken(target) == []
+
+
+def test_a_character_belongs_to_the_token_that_completes_it() -> None:
+    target = drafting()
+    first, second = "é".encode()[:1], "é".encode()[1:]
+    push_bytes(target, (first, True), (second, False), (first, False), (second, True))
+    assert taken(target) == ["é"]
+
+
+def test_drafted_text_that_is_held_back_is_told_later_and_what_a_stop_takes_never() -> None:
+    target = drafting(stop=("bcd",))
+    push_bytes(target, (b"ab", True), (b"c", False))
+    assert taken(target) == ["a"]
+    push_bytes(target, (b"x", False))
+    assert taken(target) == ["b"]
+    push_bytes(target, (b"b", True), (b"c", True), (b"d", True))
+    assert target.finished
+    assert taken(target) == []
+
+
+def test_drafted_text_is_not_told_unasked() -> None:
+    target = drafting(spans=False)
+    push_bytes(target, (b"ab", True))
+    assert target.take_progress(target.text.take()) is None

@@ -57,6 +57,56 @@ def test_the_text_is_the_same_when_the_drafter_goes_and_comes_back(
     assert sequence.stats.num_draft_tokens > drafted  # it was at work again
 
 
+def test_a_drafter_that_did_not_fit_comes_in_the_middle_of_an_answer(models: Models) -> None:
+    with engines.running(models.random, draft=models.random, threads=1, refused={"draft": "does not fit"}) as driver:
+        [plain] = driver.run(ask("a b c", mode="off", max_tokens=60))
+        sequence = driver.submit(ask("a b c", mode="draft", max_tokens=60, partition="other"))
+        for _ in range(5):
+            driver.scheduler.step()
+        assert sequence.stats.num_draft_tokens == driver.load_requests == 0
+        driver.scheduler.admit()
+        assert driver.load_requests == 1
+        driver.load_drafter()
+        driver.drain()
+        assert driver.answer(sequence).token_ids == plain.token_ids
+        assert sequence.stats.num_draft_tokens > 0
+
+
+def test_a_reload_in_the_middle_of_an_answer_changes_nothing_but_the_drafter(driver: Driver) -> None:
+    [plain] = driver.run(ask("a b c", max_tokens=60, partition="plain"))
+    before = driver.roster.drafters()
+    sequence = driver.submit(ask("a b c", mode="auto", max_tokens=60, partition="drafted"))
+    for _ in range(5):
+        driver.scheduler.step()
+    loads = driver.load_requests
+    driver.scheduler.reload_drafter()
+    assert driver.drafter_status().state is DraftState.LOADING
+    assert driver.load_requests == loads + 1
+    driver.scheduler.step()
+    driver.load_drafter()
+    driver.drain()
+    assert driver.answer(sequence).token_ids == plain.token_ids
+    assert {id(drafter) for drafter in driver.roster.drafters()} != {id(drafter) for drafter in before}
+
+
+def test_a_reload_does_not_overrule_what_keeps_the_drafter_out(driver: Driver) -> None:
+    driver.scheduler.withdraw(REASON)
+    driver.scheduler.reload_drafter()
+    assert (driver.drafter_status().state, driver.drafter_status().reason) == (DraftState.OFF, REASON)
+    driver.scheduler.readmit()
+    driver.load_drafter()
+    driver.scheduler.set_drafter("off")
+    driver.scheduler.reload_drafter()
+    assert driver.drafter_status().state is DraftState.OFF
+    assert "'off'" in driver.drafter_status().reason
+
+
+def test_a_reload_gives_a_drafter_that_broke_another_try(driver: Driver) -> None:
+    driver.roster.failed("draft", "broke: on purpose")
+    driver.scheduler.reload_drafter()
+    assert driver.drafter_status().state is DraftState.LOADING
+
+
 def test_a_request_that_names_the_drafter_is_told_why_it_is_out(driver: Driver) -> None:
     driver.scheduler.withdraw(REASON)
     [answer] = driver.run(ask("abc", mode="draft", max_tokens=4))
