@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -12,11 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from homespec.errors import ErrorInfo, RequestError
-from homespec.frames import ChatPrompt, Delta, Finished, Generate, TextPrompt, TokenPrompt, decode_from_engine, encode
+from homespec.frames import ChatPrompt, Delta, DraftProgress, Finished, Generate, TextPrompt, TokenPrompt
+from homespec.link import decode_from_engine, encode
 from homespec.status import DraftState, SpeculationReport, Timings
 from homespec.wire.chat import ChatRequest
 from homespec.wire.chat_shape import ChatShape
 from homespec.wire.completion_shape import CompletionShape
+from homespec.wire.embeddings import MAX_INPUTS, EmbeddingRequest, OllamaEmbedRequest
 from homespec.wire.generation import MAX_INT, MAX_STOPS
 from homespec.wire.requests import (
     DEFAULT_COMPLETION_TOKENS,
@@ -25,7 +28,7 @@ from homespec.wire.requests import (
     DrafterRequest,
     TokenizeRequest,
 )
-from homespec.wire.responses import Shape, error_body, field_path, request_id
+from homespec.wire.responses import Shape, choice_id, error_body, field_path, is_same_request, request_id
 
 HI = [{"role": "user", "content": "Hi"}]
 
@@ -84,6 +87,17 @@ class TestAnyBody:
     def test_completion(self, body: Any) -> None:
         self.check(CompletionRequest, body)
 
+    @given(bodies(EmbeddingRequest, input=PROMPTS))
+    @example({"input": [10**30]})
+    @example({"input": [True]})
+    @example({"input": [[1], "a", []]})
+    def test_embeddings(self, body: Any) -> None:
+        self.check_embedding(EmbeddingRequest, body)
+
+    @given(bodies(OllamaEmbedRequest, input=PROMPTS))
+    def test_ollama_embeddings(self, body: Any) -> None:
+        self.check_embedding(OllamaEmbedRequest, body)
+
     @given(bodies(DrafterRequest))
     def test_drafter(self, body: Any) -> None:
         self.parse(DrafterRequest, body)
@@ -95,6 +109,18 @@ class TestAnyBody:
     @given(bodies(DetokenizeRequest))
     def test_detokenize(self, body: Any) -> None:
         self.parse(DetokenizeRequest, body)
+
+    def check_embedding(self, model: type[EmbeddingRequest | OllamaEmbedRequest], body: Any) -> None:
+        request = self.parse(model, body)
+        if request is None:
+            return
+        try:
+            frame = request.frame("id")
+        except RequestError:
+            return
+        encode(frame)
+        assert 1 <= len(frame.inputs) <= MAX_INPUTS
+        assert all(frame.inputs)
 
     def parse(self, model: type[pydantic.BaseModel], body: Any) -> Any:
         try:
@@ -347,6 +373,45 @@ class TestShape:
     def test_usage_is_sent_when_asked_for_only(self) -> None:
         assert ChatShape("m").closing([finished()]) == CompletionShape("m").closing([finished()]) == []
 
+    @pytest.mark.parametrize("cuts", [(), (3,), (9,), (2, 5, 11), tuple(range(1, 22))])
+    def test_drafted_text_is_told_of_the_text_as_it_is_sent(self, cuts: tuple[int, ...]) -> None:
+        text = "<think>\nab cd</think> efg"
+        drafted = {at for at, char in enumerate(text) if char in "b df<"}
+        shape = ChatShape("m", reasoning=("<think>", "</think>"), with_spans=True)
+        shape.opening(0)
+        chunks = []
+        for start, end in itertools.pairwise((0, *cuts, len(text))):
+            spans = [(at, at + 1) for at in range(start, end) if at in drafted]
+            chunks += shape.delta(0, Delta("id", text[start:end], 1, progress=DraftProgress(end, start, spans)))
+        *chunks, last = [*chunks, *shape.ending(0, finished())]
+        marked = ""
+        for chunk in chunks:
+            delta = chunk["choices"][0]["delta"]
+            piece = delta.get("content") or delta["reasoning_content"]
+            told = chunk["speculative"]
+            assert told.keys() == {"rounds", "accepted", "spans"}
+            marked += "".join(piece[start:end] for start, end in told["spans"])
+        assert marked == "b df"
+        assert "spans" not in last["speculative"]
+
+    def test_drafted_text_of_a_completion(self) -> None:
+        shape = CompletionShape("m", with_spans=True)
+        deltas = [
+            Delta("id", "abc", 3, progress=DraftProgress(2, 1, [(1, 2)])),
+            Delta("id", "de", 5, progress=DraftProgress(3, 3, [(3, 5)])),
+        ]
+        told = [shape.delta(0, delta)[0]["speculative"] for delta in deltas]
+        assert told == [
+            {"rounds": 2, "accepted": 1, "spans": [[1, 2]]},
+            {"rounds": 3, "accepted": 3, "spans": [[0, 2]]},
+        ]
+
+    @pytest.mark.parametrize("shape", [ChatShape("m"), CompletionShape("m")])
+    def test_who_does_not_ask_for_drafted_text_sees_nothing_new(self, shape: Shape) -> None:
+        shape.opening(0)
+        [chunk] = shape.delta(0, Delta("id", "a", 1))
+        assert "speculative" not in chunk
+
     def test_ids_are_new(self) -> None:
         assert len({request_id("x") for _ in range(100)}) == 100
 
@@ -372,3 +437,10 @@ def test_error_body() -> None:
 )
 def test_field_path(parts: tuple[Any, ...], path: str) -> None:
     assert field_path(parts) == path
+
+
+def test_choices_know_their_request() -> None:
+    one, other = request_id("cmpl"), request_id("cmpl")
+    assert all(is_same_request(choice_id(one, index), one) for index in range(3))
+    assert not is_same_request(choice_id(one, 1), choice_id(other, 1))
+    assert not is_same_request("cmpl", one)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from homespec.chat.tool_format import ToolFormat
+from homespec.chat.arguments import ArgumentReader, JsonReader, argument_reader, held_back
+from homespec.chat.tool_format import Tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +19,19 @@ class Piece:
     """For a call: the function's name."""
     index: int = 0
     """Of the call."""
+    at: int = field(default=0, compare=False)
+    """Of reasoning and content: where it stands in the whole text."""
 
 
 class AnswerParser:
     """Takes the text in any portions; the joined pieces do not depend on where it was cut."""
 
-    def __init__(self, reasoning: tuple[str, str] | None, tools: ToolFormat | None) -> None:
+    def __init__(self, reasoning: tuple[str, str] | None, tools: Tools | None) -> None:
         self._reasoning_marks = reasoning
-        self._tools = tools
+        self._tools = tools.format if tools else None
+        self._schemas = tools.schemas if tools else {}
         self._buffer = ""
+        self._num_pushed = 0
         self._final = False
         self._pieces: list[Piece] = []
         self._state: Callable[[], bool] = self._start if reasoning else self._answer_start
@@ -35,8 +40,7 @@ class AnswerParser:
         self._space = ""
         """In front of what may be a call; part of the content if it is none."""
         self._call = -1
-        self._depth = 0
-        self._in_string = self._escaped = False
+        self._reader: ArgumentReader = JsonReader()
 
     @property
     def num_calls(self) -> int:
@@ -44,6 +48,7 @@ class AnswerParser:
 
     def push(self, text: str) -> list[Piece]:
         self._buffer += text
+        self._num_pushed += len(text)
         return self._run()
 
     def finish(self) -> list[Piece]:
@@ -129,30 +134,27 @@ class AnswerParser:
         if self._final and start.startswith(self._buffer):
             self._state = self._done
             return True
-        self._give("content", self._space + self._buffer[0])
+        self._give("content", self._space + self._buffer[0], ahead=len(self._space))
         self._space = ""
         self._buffer, self._state = self._buffer[1:], self._content
         return True
 
     def _name(self) -> bool:
         assert self._tools is not None
-        name, found, after = self._buffer.partition(self._tools.middle)
-        if not found:
+        split = self._tools.split_name(self._buffer)
+        if split is None:
             return False
-        self._call += 1
-        self._pieces.append(Piece("call", name, self._call))
-        self._buffer, self._state, self._depth = after, self._arguments, 0
+        name, self._buffer = split
+        self._begin_call(name, argument_reader(self._tools.arguments, self._schemas.get(name), self._tools.end))
         return True
 
     def _arguments(self) -> bool:
-        end = self._end_of_json()
-        if text := self._buffer[:end]:
+        text, self._buffer, is_whole = self._reader.read(self._buffer, final=self._final)
+        if text:
             self._pieces.append(Piece("arguments", text, self._call))
-        self._buffer = self._buffer[end:]
-        if self._depth == 0 and text.strip():
+        if is_whole:
             self._state = self._after_call
-            return True
-        return False
+        return is_whole
 
     def _after_call(self) -> bool:
         assert self._tools is not None
@@ -170,40 +172,25 @@ class AnswerParser:
         self._buffer = ""
         return False
 
-    def _end_of_json(self) -> int:
-        """How much of the buffer belongs to the object of arguments."""
-        for at, char in enumerate(self._buffer):
-            if self._in_string:
-                if self._escaped:
-                    self._escaped = False
-                elif char == "\\":
-                    self._escaped = True
-                elif char == '"':
-                    self._in_string = False
-            elif char == '"':
-                self._in_string = True
-            elif char in "{[":
-                self._depth += 1
-            elif char in "}]":
-                self._depth -= 1
-                if self._depth == 0:
-                    return at + 1
-        return len(self._buffer)
+    def _begin_call(self, name: str, reader: ArgumentReader) -> None:
+        self._call += 1
+        self._pieces.append(Piece("call", name, self._call))
+        self._reader, self._state = reader, self._arguments
 
     def _may_become(self, text: str, mark: str) -> bool:
         return not self._final and len(text) < len(mark) and mark.startswith(text)
 
-    def _give(self, kind: Literal["reasoning", "content"], text: str) -> None:
+    def _give(self, kind: Literal["reasoning", "content"], text: str, *, ahead: int = 0) -> None:
+        """`text` stands at the start of the buffer, or that many characters ahead of it."""
         if text:
             self._began = True
-            self._pieces.append(Piece(kind, text))
+            self._pieces.append(Piece(kind, text, at=self._num_pushed - len(self._buffer) - ahead))
 
     def _give_all_but(self, kind: Literal["reasoning", "content"], mark: str) -> None:
         """Hold back what may be the start of `mark`, and space that may turn out to stand in front of it."""
         text = self._buffer
         if mark and not self._final:
-            held = next((size for size in range(min(len(mark) - 1, len(text)), 0, -1) if text.endswith(mark[:size])), 0)
-            text = text[: len(text) - held].rstrip()
+            text = text[: len(text) - held_back(text, mark)].rstrip()
         elif kind == "reasoning":
             text = text.rstrip()
         self._give(kind, text)

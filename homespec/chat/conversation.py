@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from homespec.chat.tool_format import HERMES
+from homespec.chat.tool_format import HARMONY, HERMES
 from homespec.errors import RequestError
 from homespec.status import ChatFormat
 
@@ -73,6 +73,8 @@ def _with_calls(message: Message, index: int, template: ChatFormat) -> Message:
     calls = message.pop("tool_calls", None)
     if not calls:
         return message
+    if template.tool_format == HARMONY.name and message.get("reasoning_content") and not message["content"]:
+        message["thinking"] = message["reasoning_content"]  # its name there; beside content the template refuses it
     param = f"messages[{index}].tool_calls"
     if not isinstance(calls, list):
         raise RequestError(f"{param} is not a list", param=param)

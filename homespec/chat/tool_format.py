@@ -6,7 +6,11 @@ families' own chat templates, to the space: a model is asked, and where needed f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from homespec.chat.arguments import Braces, Style, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +21,7 @@ class ToolFormat:
     begin: str
     """In front of the function's name."""
     middle: str
-    """Between the name and the arguments, which are a JSON object."""
+    """Between the name and the arguments; empty where they follow at once, with a tag."""
     end: str
     opening: str = ""
     closing: str = ""
@@ -28,6 +32,8 @@ class ToolFormat:
     """May stand in front of the calls."""
     anywhere: bool = True
     """Calls may follow text; else they are the whole answer."""
+    arguments: Style = None
+    """How they are written; None: as a JSON object."""
 
     @property
     def start(self) -> str:
@@ -38,6 +44,23 @@ class ToolFormat:
     def trigger(self) -> str:
         """The shortest start that no other text has."""
         return next((marker for marker in self.markers if self.start.startswith(marker)), self.start)
+
+    def split_name(self, text: str) -> tuple[str, str] | None:
+        """The function's name and what follows it; None while the name may go on."""
+        if self.middle:
+            name, found, rest = text.partition(self.middle)
+            return (name, rest) if found else None
+        at = text.find("<")
+        return None if at < 0 else (text[:at], text[at:])
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an answer may call, and how it writes that."""
+
+    format: ToolFormat
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    """JSON schema of its arguments, by function."""
 
 
 def _json(begin: str = "", end: str = "", arguments: str = "arguments", **others: object) -> ToolFormat:
@@ -55,8 +78,29 @@ HERMES = _json(
 )
 """Hermes, Qwen 2.5 and 3, SmolLM3; also what homespec describes to models whose template knows no tools."""
 
+HARMONY_REASONING = ("<|channel|>analysis<|message|>", "<|end|>")
+"""What marks thinking in gpt-oss's answers, which are a row of messages: see homespec.chat.harmony."""
+HARMONY = ToolFormat(
+    "harmony",
+    "<|channel|>commentary to=functions.",
+    " <|constrain|>json<|message|>",
+    "<|call|>",
+    markers=("<|channel|>", "<|message|>", "<|constrain|>", "<|start|>", "<|end|>"),
+)
+
+_PHI = ("<|tool_call|>", "<|/tool_call|>")
+_DEEPSEEK = (
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁calls▁end｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁sep｜>",
+)
+_GLM = ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
+
 _FORMATS = (
     HERMES,
+    HARMONY,
     _json(
         name="llama3",
         arguments="parameters",
@@ -68,13 +112,13 @@ _FORMATS = (
     _json(name="mistral", opening="[TOOL_CALLS][", closing="]", separator=", ", markers=("[TOOL_CALLS]",)),
     _json(name="mistral_spaced", opening="[TOOL_CALLS] [", closing="]", separator=", ", markers=("[TOOL_CALLS]",)),
     ToolFormat("mistral_args", "[TOOL_CALLS]", "[ARGS]", "", markers=("[TOOL_CALLS]", "[ARGS]")),
-    _json("<|tool_call|>", "<|/tool_call|>", name="phi", markers=("<|tool_call|>", "<|/tool_call|>")),
+    _json(*_PHI, name="phi", markers=_PHI),
     _json(
         name="phi_list",
         opening="<|tool_call|>[",
         closing="]<|/tool_call|>",
         separator=", ",
-        markers=("<|tool_call|>", "<|/tool_call|>"),
+        markers=_PHI,
     ),
     _json(name="nemotron", opening="<TOOLCALL>[", closing="]</TOOLCALL>", separator=", "),
     _json(name="granite", opening="<|tool_call|>[", closing="]", separator=", ", markers=("<|tool_call|>",)),
@@ -86,13 +130,7 @@ _FORMATS = (
         opening="<｜tool▁calls▁begin｜>",
         closing="<｜tool▁calls▁end｜>",
         separator="\n",
-        markers=(
-            "<｜tool▁calls▁begin｜>",
-            "<｜tool▁calls▁end｜>",
-            "<｜tool▁call▁begin｜>",
-            "<｜tool▁call▁end｜>",
-            "<｜tool▁sep｜>",
-        ),
+        markers=_DEEPSEEK,
     ),
     ToolFormat(
         "deepseek_v31",
@@ -101,39 +139,51 @@ _FORMATS = (
         "<｜tool▁call▁end｜>",
         opening="<｜tool▁calls▁begin｜>",
         closing="<｜tool▁calls▁end｜>",
-        markers=(
-            "<｜tool▁calls▁begin｜>",
-            "<｜tool▁calls▁end｜>",
-            "<｜tool▁call▁begin｜>",
-            "<｜tool▁call▁end｜>",
-            "<｜tool▁sep｜>",
-        ),
+        markers=_DEEPSEEK,
     ),
     ToolFormat("functionary", "<function=", ">", "</function>"),
+    ToolFormat(
+        "qwen_xml",
+        "<tool_call>\n<function=",
+        ">\n",
+        "</function>\n</tool_call>",
+        separator="\n",
+        markers=("<tool_call>", "</tool_call>"),
+        arguments=Tags("<parameter=", ">\n", "\n</parameter>\n"),
+    ),
+    ToolFormat(
+        "seed",
+        "<seed:tool_call>\n<function=",
+        ">\n",
+        "</function>\n</seed:tool_call>",
+        separator="\n",
+        markers=("<seed:tool_call>", "</seed:tool_call>"),
+        arguments=Tags("<parameter=", ">", "</parameter>\n"),
+    ),
+    ToolFormat(
+        "glm",
+        "<tool_call>",
+        "\n",
+        "</tool_call>",
+        separator="\n",
+        markers=_GLM,
+        arguments=Tags("<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"),
+    ),
+    ToolFormat(
+        "glm_dense",
+        "<tool_call>",
+        "",
+        "</tool_call>",
+        markers=_GLM,
+        arguments=Tags("<arg_key>", "</arg_key><arg_value>", "</arg_value>"),
+    ),
+    ToolFormat(
+        "gemma",
+        "<|tool_call>call:",
+        "{",
+        "<tool_call|>",
+        markers=("<|tool_call>", "<tool_call|>", '<|"|>'),
+        arguments=Braces('<|"|>'),
+    ),
 )
 FORMATS = {each.name: each for each in _FORMATS}
-
-
-def detect(template: str) -> str | None:
-    """Name of the format that a chat template teaches; None for none, or for one that is not in the table."""
-    if "<｜tool▁calls▁begin｜>" in template:
-        return "deepseek" if "```json" in template else "deepseek_v31"
-    if "[TOOL_CALLS]" in template:
-        if "[ARGS]" in template:
-            return "mistral_args"
-        return "mistral_spaced" if "[TOOL_CALLS] [" in template else "mistral"
-    if "<parameter=" in template or "<arg_key>" in template:
-        return None  # arguments that are not JSON: Qwen3-Coder, GLM
-    if "<tool_call>" in template:
-        return "hermes"
-    if "<|tool_call|>" in template:
-        if "<|/tool_call|>" not in template:
-            return "granite"
-        return "phi_list" if "<|tool_call|>[" in template else "phi"
-    if "<TOOLCALL>" in template:
-        return "nemotron"
-    if "<function=" in template:
-        return "functionary"
-    if "<|python_tag|>" in template or ('"parameters": ' in template and "<|start_header_id|>" in template):
-        return "llama3"
-    return None

@@ -6,11 +6,13 @@ with arguments that fit the function's schema: a call that begins cannot come ou
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
-from homespec.chat.tool_format import ToolFormat
+from homespec.chat.argument_grammar import argument_rules, shared_rules
+from homespec.chat.harmony import harmony_grammar
+from homespec.chat.speller import Speller
+from homespec.chat.tool_format import HARMONY, ToolFormat
 from homespec.frames import ToolUse
 
 _TEXT = "TEXT: /(?s:.*)/"
@@ -30,7 +32,9 @@ def tool_grammar(
     tokens: the markers that this vocabulary holds as one special token, which text never matches.
     in_reasoning: the prompt ends inside a thinking block that the answer must close first.
     """
-    spell = _Speller(tokens)
+    if tool_format is HARMONY:
+        return harmony_grammar(use, tokens)
+    spell = Speller(tokens)
     rules = [*_thinking(reasoning, spell, in_reasoning=in_reasoning), _body(use, tool_format, spell)]
     calls = f"{spell(tool_format.begin)} function" if tool_format.begin else "function"
     more = f" ({spell(tool_format.separator + tool_format.begin)} function)*" if use.parallel else ""
@@ -41,40 +45,22 @@ def tool_grammar(
     for index, function in enumerate(use.functions):
         head = spell(function.name + tool_format.middle)
         end = f" {spell(tool_format.end)}" if tool_format.end else ""
-        rules.append(f"function_{index}: {head} %json {function.schema}{end}")
-    return "\n".join([*rules, _TEXT, _SPACE])
+        rules.append(f"function_{index}: {head} arguments_{index}{end}")
+        rules += argument_rules(tool_format.arguments, f"arguments_{index}", function.schema, spell)
+    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE])
 
 
-class _Speller:
-    """A text as grammar symbols: markers that are tokens by their id, the rest between quotes."""
-
-    def __init__(self, tokens: Mapping[str, int]) -> None:
-        self.tokens = tokens
-        self._split = re.compile("|".join(f"({re.escape(marker)})" for marker in tokens)) if tokens else None
-
-    def __call__(self, text: str) -> str:
-        parts = [part for part in self._split.split(text) if part] if self._split else [text]
-        return " ".join(
-            f"<[{self.tokens[part]}]>" if part in self.tokens else json.dumps(part, ensure_ascii=False)
-            for part in parts
-            if part
-        )
-
-
-def _thinking(reasoning: tuple[str, str] | None, spell: _Speller, *, in_reasoning: bool) -> list[str]:
+def _thinking(reasoning: tuple[str, str] | None, spell: Speller, *, in_reasoning: bool) -> list[str]:
     if reasoning is None:
         return ["start: body"]
     start, end = reasoning
-    # A lazy terminal ends at its first match, so text cannot swallow the marker.
-    rest = f"TEXT {spell(end)}"
-    rules = [f"rest: {rest}" if end in spell.tokens else f"rest[lazy]: {rest}"]
+    rest = spell.up_to("rest", end)
     if in_reasoning:
-        return ["start: rest body", *rules]
-    opening = f"think: {spell(start)}" if start in spell.tokens else f"think[lazy]: {spell(start)}"
-    return ["start: think rest body | body", opening, *rules]
+        return ["start: rest body", rest]
+    return ["start: think rest body | body", f"{spell.first('think', start)}: {spell(start)}", rest]
 
 
-def _body(use: ToolUse, tool_format: ToolFormat, spell: _Speller) -> str:
+def _body(use: ToolUse, tool_format: ToolFormat, spell: Speller) -> str:
     prefix = f"({spell(tool_format.prefix)})? " if tool_format.prefix else ""
     if use.required:
         return f"body: SPACE? {prefix}calls"
@@ -84,11 +70,9 @@ def _body(use: ToolUse, tool_format: ToolFormat, spell: _Speller) -> str:
         # Here a call has no marker: an answer that starts like one is one.
         start = re.escape(tool_format.start).replace("/", r"\/").replace(r"\ ", " ")
         return f"body: PLAIN | {prefix}calls\nPLAIN: TEXT & ~/(?s:{start}.*)/"
-    lazy = "" if tool_format.trigger in spell.tokens else "[lazy]"
-    head = f"head{lazy}: TEXT {spell(tool_format.trigger)}"
-    return f"body: TEXT | head calls_after_trigger\n{head}"
+    return f"body: TEXT | head calls_after_trigger\n{spell.up_to('head', tool_format.trigger)}"
 
 
-def _after_trigger(tool_format: ToolFormat, spell: _Speller) -> str:
+def _after_trigger(tool_format: ToolFormat, spell: Speller) -> str:
     rest = tool_format.start.removeprefix(tool_format.trigger)
     return f"{spell(rest)} " if rest else ""

@@ -16,7 +16,7 @@ T = TypeVar("T")
 class _Delta(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
-    """Where other servers put what a model says before its answer."""
+    """What a model says to itself before its answer."""
 
 
 class _Choice(msgspec.Struct):
@@ -41,6 +41,11 @@ class Answer:
 
     asked_at_s: float = field(default_factory=time.monotonic)
     text: str = ""
+    """All that the model wrote, its thinking included."""
+    content: str = ""
+    """The answer alone."""
+    is_thinking: bool = False
+    """What came last was thinking."""
     cancelled: bool = False
     finish_reason: str | None = None
     time_to_first_token_s: float | None = None
@@ -57,9 +62,12 @@ class Answer:
         self.speculation = _lenient(chunk.speculative, SpeculationReport) or self.speculation
         for raw in (chunk.timings, chunk.speculative):
             self.reported |= _lenient(raw, dict[str, Any]) or {}
-        piece = ""
+        piece, self.is_thinking = "", False
         for choice in chunk.choices[:1]:
-            piece = (choice.delta.reasoning_content or "") + (choice.delta.content or "")
+            content = choice.delta.content or ""
+            piece = (choice.delta.reasoning_content or "") + content
+            self.is_thinking = bool(choice.delta.reasoning_content) and not content
+            self.content += content
             self.finish_reason = choice.finish_reason or self.finish_reason
         if piece:
             self.time_to_last_token_s = time.monotonic() - self.asked_at_s

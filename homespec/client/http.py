@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -63,10 +64,22 @@ class Client:
 
     async def set_drafter(self, mode: str) -> dict[str, Any]:
         """Switch drafting for the whole daemon to auto, off or a drafter; returns the daemon's answer."""
-        async with self._open("POST", "/admin/drafter", {"mode": mode}, EVENTS_TIMEOUT_S) as response:
-            body = await response.aread()
+        return await self._admin("POST", "/admin/drafter", {"mode": mode})
+
+    async def reload_drafter(self) -> dict[str, Any]:
+        """Have the draft model unloaded and loaded again; returns the daemon's answer."""
+        return await self._admin("POST", "/admin/drafter", {"reload": True})
+
+    async def cancel_request(self, request_id: str) -> dict[str, Any]:
+        """End a request in flight; returns the daemon's answer."""
+        return await self._admin("DELETE", f"/admin/requests/{quote(request_id, safe='')}")
+
+    async def _admin(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The daemon's answer to an order; empty when it is of another make."""
+        async with self._open(method, path, body, EVENTS_TIMEOUT_S) as response:
+            answer = await response.aread()
         try:
-            return msgspec.json.decode(body, type=dict[str, Any])
+            return msgspec.json.decode(answer, type=dict[str, Any])
         except msgspec.DecodeError:
             return {}
 

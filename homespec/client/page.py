@@ -20,7 +20,7 @@ def show(url: str, api_key: str | None, *, as_json: bool) -> ExitCode:
     """Print it. OK only while the daemon can answer requests. Raises what the client raises."""
     status = asyncio.run(Client(url, api_key).status())
     print(msgspec.json.encode(status).decode() if as_json else "\n".join(page(status)))
-    return ExitCode.OK if status.phase is Phase.READY else ExitCode.FAILURE
+    return ExitCode.OK if status.phase in (Phase.READY, Phase.IDLE) else ExitCode.FAILURE
 
 
 def page(status: Status) -> Iterator[str]:
@@ -35,6 +35,8 @@ def page(status: Status) -> Iterator[str]:
         model = status.model
         yield _line("model", f"{model.id}: {model.description}, {model.n_ctx} tokens, {', '.join(model.devices)}")
         yield _line("exactness", f"{status.exactness}: {status.exactness_reason}")
+    if len(status.models) > 1:
+        yield _line("models", ", ".join(f"{model.id} {model.residence}" for model in status.models))
     yield _line("speed", _speed(status))
     if status.speculation is not None:
         yield from _speculation(status.speculation)
@@ -60,6 +62,8 @@ def _speed(status: Status) -> str:
 def _speculation(speculation: SpeculationStatus) -> Iterator[str]:
     chosen = speculation.drafter or "nothing"
     yield _line("drafting", f"{chosen} drafts, mode {speculation.mode}, at most {speculation.max_draft_tokens} tokens")
+    if speculation.order:
+        yield _line("", f"preferred in this order: {', '.join(speculation.order)}")
     for drafter in speculation.drafters:
         yield _line("", f"{drafter.name} {drafter.state}: {drafter.reason}")
 

@@ -1,4 +1,4 @@
-"""POST /admin/drafter."""
+"""What whoever runs the daemon may do to it: POST /admin/drafter, DELETE /admin/requests/{id}."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from homespec.errors import RequestError
 from homespec.server.body import JsonRoute
 from homespec.server.services import ServicesDep
 from homespec.status import Watch
@@ -16,12 +17,39 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/admin/drafter")
 async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]:
-    """Set the process-wide switch. Takes effect from the next round on; running answers go on unchanged.
+    """Set the process-wide switch, or load the draft model anew, or both. Takes effect from the next round on; running
+    answers go on unchanged.
 
-    Naming a drafter that was withdrawn under memory pressure lets it back as soon as it fits, without the hold.
+    Naming a drafter that was withdrawn under memory pressure, or refused at the start, lets it in as soon as it fits,
+    without the hold.
     """
-    services.supervisor.set_drafter(body.mode)
-    if body.mode not in ("auto", "off"):
+    body.check()
+    if body.reload:
+        services.supervisor.reload_drafter()
+    if body.mode is not None:
+        services.supervisor.set_drafter(body.mode)
+    if body.mode not in (None, "auto", "off"):
         services.monitor.ask()
-    withdrawn = services.monitor.status()
-    return {"mode": body.mode} | ({"reason": withdrawn.reason} if withdrawn.watch is Watch.WITHDRAWN else {})
+    monitor = services.monitor.status()
+    is_out = monitor.watch in (Watch.WITHDRAWN, Watch.REFUSED)
+    return {
+        "mode": services.supervisor.drafter_mode,
+        **({"reloading": True} if body.reload else {}),
+        **({"reason": monitor.reason} if is_out else {}),
+    }
+
+
+@router.delete("/admin/requests/{request_id}")
+async def cancel(request_id: str, services: ServicesDep) -> dict[str, Any]:
+    """End a request in flight, whatever it does; its client gets an error with the code `cancelled`."""
+    # DELETE without a body: browsers ask before a page of another origin may send one.
+    num_cancelled = services.supervisor.cancel_request(request_id)
+    if not num_cancelled:
+        raise RequestError(
+            f"request {request_id!r} is not in flight; GET /status lists those that are under 'requests'",
+            status=404,
+            type="not_found_error",
+            param="request_id",
+            code="request_not_found",
+        )
+    return {"id": request_id, "cancelled": num_cancelled}

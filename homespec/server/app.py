@@ -10,20 +10,17 @@ from starlette.middleware.cors import CORSMiddleware
 from homespec import __version__
 from homespec.config import Settings
 from homespec.headroom.monitor import Monitor
+from homespec.offers import Offers
 from homespec.server import admin, chat, completions, embeddings, errors, models, ollama, responses, status
 from homespec.server.auth import Guard, allowed_host_names
 from homespec.server.services import Services
 from homespec.supervisor import Supervisor
 
 
-def create_app(
-    supervisor: Supervisor, monitor: Monitor, settings: Settings, *, model_id: str, model_path: str
-) -> FastAPI:
+def create_app(supervisor: Supervisor, monitor: Monitor, settings: Settings, offers: Offers) -> FastAPI:
     """The ASGI app over a running supervisor."""
     app = FastAPI(title="homespec", version=__version__, docs_url=None, redoc_url=None)
-    app.state.services = Services(
-        supervisor, monitor, model_id=model_id, model_path=model_path, started_unix=int(time.time())
-    )
+    app.state.services = Services(supervisor, monitor, offers, started_unix=int(time.time()))
     app.state.max_body_bytes = settings.max_body_bytes
     for router in (chat.router, completions.router, responses.router, embeddings.router, models.router):
         # Clients disagree on whether the base URL ends in /v1.
@@ -38,6 +35,7 @@ def create_app(
         keys=settings.api_keys(),
         allowed_hosts=None if any_host else allowed_host_names(settings.host, settings.allowed_hosts),
     )
+    app.add_middleware(errors.Crashes)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]

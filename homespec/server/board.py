@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from homespec import __version__
 from homespec.headroom.monitor import Monitor
 from homespec.headroom.probe import host_memory, resident_bytes
-from homespec.status import MemoryStatus, Status
+from homespec.offers import Offer, Offers
+from homespec.status import MemoryStatus, OfferStatus, Phase, Residence, Status
+from homespec.supervision.plan import Plan
 from homespec.supervisor import Supervisor
 
 
 class Board:
     """Reads the supervisor, the ledger and the memory monitor; never waits for the engine."""
 
-    def __init__(self, supervisor: Supervisor, monitor: Monitor) -> None:
+    def __init__(self, supervisor: Supervisor, monitor: Monitor, offers: Offers) -> None:
         self._supervisor = supervisor
         self._monitor = monitor
+        self._offers = offers
 
     def status(self) -> Status:
         supervisor, ledger = self._supervisor, self._supervisor.ledger
@@ -41,7 +45,30 @@ class Board:
             requests=(*(snapshot.requests if snapshot else ()), *supervisor.waiting()),
             memory=self._memory(),
             events=tuple(supervisor.events),
+            models=tuple(self._models()),
         )
+
+    def residence(self, offer: Offer) -> Residence:
+        """Whether it is in memory."""
+        return self._residence(self._offers.plan_made(offer))
+
+    def _residence(self, plan: Plan | None) -> Residence:
+        if plan is not self._supervisor.plan:
+            return Residence.UNLOADED
+        match self._supervisor.phase:
+            case Phase.READY | Phase.STALLED:
+                return Residence.LOADED
+            case Phase.LOADING | Phase.RESTARTING:
+                return Residence.LOADING
+            case _:
+                return Residence.UNLOADED
+
+    def _models(self) -> Iterator[OfferStatus]:
+        supervisor, offers = self._supervisor, self._offers
+        plans = {offer.id: offers.plan_made(offer) for offer in offers.known}
+        plans.setdefault(supervisor.plan.model_id, supervisor.plan)
+        for model_id, plan in plans.items():
+            yield OfferStatus(model_id, self._residence(plan), supervisor.waiting_for(plan) if plan else 0)
 
     def _memory(self) -> MemoryStatus | None:
         snapshot = self._supervisor.ledger.snapshot
@@ -58,4 +85,5 @@ class Board:
             host_available_bytes=host.available_bytes,
             pools=self._monitor.pools,
             monitor=self._monitor.status(),
+            plan=self._supervisor.memory_plan,
         )

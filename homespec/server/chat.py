@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, ServicesDep
+from homespec.server.target import target_of
 from homespec.wire.chat import ChatRequest
 from homespec.wire.chat_shape import ChatShape
 
@@ -18,14 +19,15 @@ async def chat_completions(
     request: Request, body: ChatRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
     """Answer a conversation, with the model's own chat template."""
-    model = services.check_model(body.model)
-    plan = body.plan(services.chat_format())
+    target = await target_of(request, services, body.model)
+    plan = body.plan(target.chat_format)
     shape = ChatShape(
-        model,
+        target.id,
         reasoning=plan.reasoning,
-        tools=plan.tool_format,
+        tools=plan.tools,
         include_usage=body.stream_options.include_usage,
         with_logprobs=body.logprobs,
+        with_spans=body.speculative.spans,
     )
     frames = body.frames(shape.id, partition=partition, plan=plan)
-    return await generate(request, services, frames, shape, notices=plan.notices)
+    return await generate(request, services, frames, shape, target.plan, notices=plan.notices)

@@ -11,6 +11,7 @@ from homespec.frames import Detokenize, Refused, Text, Tokenize, Tokens
 from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, Services, ServicesDep
+from homespec.server.target import plan_of
 from homespec.wire.completion_shape import CompletionShape
 from homespec.wire.requests import CompletionRequest, DetokenizeRequest, TokenizeRequest
 from homespec.wire.responses import request_id
@@ -24,12 +25,15 @@ async def completions(
     request: Request, body: CompletionRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
     """Continue a text or a list of token ids."""
+    offer = await services.offer(body.model)
+    plan = await plan_of(services, offer)
     shape = CompletionShape(
-        services.check_model(body.model),
+        offer.id,
         include_usage=body.stream_options.include_usage,
         with_logprobs=body.logprobs is not None,
+        with_spans=body.speculative.spans,
     )
-    return await generate(request, services, body.frames(shape.id, partition=partition), shape)
+    return await generate(request, services, body.frames(shape.id, partition=partition), shape, plan)
 
 
 @tokens_router.post("/tokenize")

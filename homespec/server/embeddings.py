@@ -1,23 +1,81 @@
-"""Embeddings: refused with the remedy, on every path where clients ask for them."""
+"""POST /v1/embeddings, and Ollama's /api/embed and /api/embeddings."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
 from homespec.errors import RequestError
+from homespec.frames import Embed, Embedded, Refused
+from homespec.server.body import JsonRoute
+from homespec.server.generate import NOTICE_HEADER, header_text
+from homespec.server.presence import CLIENT_GONE, unless_gone
+from homespec.server.services import Services, ServicesDep, client_of
+from homespec.server.target import Target, target_of
+from homespec.wire.embeddings import EmbeddingRequest, OllamaEmbedRequest, OllamaPromptRequest, numbers
+from homespec.wire.responses import request_id
 
-router = APIRouter()
-ollama_router = APIRouter(prefix="/api")
+router = APIRouter(route_class=JsonRoute)
+ollama_router = APIRouter(prefix="/api", route_class=JsonRoute)
 
 
 @router.post("/embeddings")
+async def embeddings(request: Request, body: EmbeddingRequest, services: ServicesDep) -> Response:
+    """Vectors of length 1, one for each text; refused where the model is not loaded to embed."""
+    target = await target_of(request, services, body.model)
+    embedded, notices = await _embed(request, services, target, body.frame(request_id("embd")))
+    return _answered(body.answer(target.id, embedded) if embedded else None, notices)
+
+
 @ollama_router.post("/embed")
+async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDep) -> Response:
+    """The same in Ollama's shape; a text that is too long is cut unless `truncate` is false."""
+    target = await target_of(request, services, body.model)
+    if body.only_loads:
+        return JSONResponse({"model": target.id, "embeddings": []})
+    started_at = time.perf_counter_ns()
+    embedded, notices = await _embed(request, services, target, body.frame(request_id("embd")))
+    if embedded is None:
+        return _answered(None, notices)
+    answer = {
+        "model": target.id,
+        "embeddings": [numbers(vector) for vector in embedded.vectors],
+        "total_duration": time.perf_counter_ns() - started_at,
+        "load_duration": 0,
+        "prompt_eval_count": embedded.num_tokens,
+    }
+    return _answered(answer, notices)
+
+
 @ollama_router.post("/embeddings")
-async def embeddings() -> Response:
-    """The target is loaded to generate text: its context holds no pooled states."""
-    raise RequestError(
-        "embeddings are not served: the model is loaded to generate text; ask a server that was started with an "
-        "embedding model, for example llama-server --embeddings",
-        code="embeddings_not_supported",
-        param="model",
-    )
+async def embed_prompt(request: Request, body: OllamaPromptRequest, services: ServicesDep) -> Response:
+    """One text, as older clients of Ollama ask."""
+    target = await target_of(request, services, body.model)
+    if not body.prompt:
+        return JSONResponse({"embedding": []})
+    embedded, notices = await _embed(request, services, target, body.frame(request_id("embd")))
+    return _answered({"embedding": numbers(embedded.vectors[0])} if embedded else None, notices)
+
+
+async def _embed(
+    request: Request, services: Services, target: Target, frame: Embed
+) -> tuple[Embedded | None, Sequence[str]]:
+    """The vectors, None when the client has gone, and what was done differently. Raises RequestError."""
+    job = services.supervisor.submit(frame, client=client_of(request), plan=target.plan)
+    try:
+        answer = await unless_gone(request, job.next())
+    finally:
+        services.supervisor.cancel(job)
+    if isinstance(answer, Refused):
+        raise RequestError.of(answer.error)
+    return answer if isinstance(answer, Embedded) else None, job.notices
+
+
+def _answered(answer: dict[str, Any] | None, notices: Sequence[str]) -> Response:
+    if answer is None:
+        return Response(status_code=CLIENT_GONE)
+    return JSONResponse(answer, headers={NOTICE_HEADER: header_text(notices)} if notices else None)

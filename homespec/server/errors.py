@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homespec.errors import ErrorInfo, RequestError
 from homespec.wire.responses import error_body, field_path
@@ -25,7 +26,34 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _crashed)
+
+
+class Crashes:
+    """ASGI middleware that ends a bug's way out: logged once, with the path, and answered in the OpenAI shape.
+
+    Once a response has begun it cannot be answered any more: then the error goes on to the HTTP server, which logs it
+    and closes the connection.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            if has_begun or scope["type"] != "http":
+                raise
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            info = ErrorInfo(f"internal error: {type(error).__name__}", 500, "server_error", code="internal")
+            await error_response(info)(scope, receive, send)
 
 
 async def _refused(_request: Request, error: Exception) -> JSONResponse:
@@ -51,8 +79,3 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
         message = f"{request.method} is not allowed on {request.url.path}"
         return error_response(ErrorInfo(message, 405, code="method_not_allowed"))
     return error_response(ErrorInfo(str(error.detail), error.status_code))
-
-
-async def _crashed(request: Request, error: Exception) -> JSONResponse:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return error_response(ErrorInfo(f"internal error: {type(error).__name__}", 500, "server_error", code="internal"))

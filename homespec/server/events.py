@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from homespec.frames import Answer, Delta, Finished, Refused
-from homespec.job import Job
+from homespec.supervision.job import Job
 from homespec.wire.responses import Shape
 
 Events = AsyncIterator[dict[str, Any]]

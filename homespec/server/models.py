@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter
 
+from homespec.offers import Offer
 from homespec.server.services import Services, ServicesDep
 from homespec.status import ModelStatus
 
@@ -16,31 +17,36 @@ router = APIRouter()
 @router.get("/models")
 @router.get("/models/", include_in_schema=False)  # else it reads as a model without a name
 async def models(services: ServicesDep) -> dict[str, Any]:
-    """The one model that is served, with the context that a request may use."""
-    return {"object": "list", "data": [_card(services)]}
+    """Every model that a request may name, with the context it may use where that is known."""
+    return {"object": "list", "data": [_card(services, offer) for offer in await services.all_offers()]}
 
 
 @router.get("/models/{name:path}")
 async def model(name: str, services: ServicesDep) -> dict[str, Any]:
-    services.check_model(name)
-    return _card(services)
+    return _card(services, await services.offer(name))
 
 
 def capabilities(facts: ModelStatus) -> list[str]:
     """In Ollama's words. Tools work with every chat template: they are described where it knows none."""
-    if facts.chat is None:
-        return ["completion"]
-    return ["completion", "tools", *(["thinking"] if facts.chat.reasoning else [])]
+    has = {
+        "completion": facts.generates,
+        "tools": facts.chat is not None,
+        "thinking": facts.chat is not None and facts.chat.reasoning is not None,
+        "insert": facts.fills_in,
+        "embedding": facts.embedding is not None,
+    }
+    return [name for name, it_has in has.items() if it_has]
 
 
-def _card(services: Services) -> dict[str, Any]:
+def _card(services: Services, offer: Offer) -> dict[str, Any]:
     card: dict[str, Any] = {
-        "id": services.model_id,
+        "id": offer.id,
         "object": "model",
         "created": services.started_unix,
         "owned_by": "homespec",
+        "status": {"value": services.board.residence(offer).value},
     }
-    if (facts := services.supervisor.model) is not None:
+    if (facts := services.facts(offer)) is not None:
         card["context_length"] = facts.n_ctx
         card["meta"] = {
             "n_ctx": facts.n_ctx,
@@ -52,6 +58,7 @@ def _card(services: Services) -> dict[str, Any]:
             "slots": facts.slots,
             "chat_template": facts.chat_template,
             "chat": msgspec.to_builtins(facts.chat),
+            "embedding": msgspec.to_builtins(facts.embedding),
         }
         card["capabilities"] = capabilities(facts)
     return card

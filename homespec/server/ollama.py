@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from homespec import __version__
+from homespec.offers import Offer
 from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
-from homespec.server.models import capabilities
+from homespec.server.ollama_facts import card_of, card_of_file
 from homespec.server.services import PartitionDep, Services, ServicesDep
 from homespec.server.sse import line_stream
-from homespec.status import ModelStatus
+from homespec.server.target import Target, load, plan_of, target_of
+from homespec.status import Residence
 from homespec.wire.chat import ChatRequest
 from homespec.wire.ollama import OllamaChatRequest, OllamaGenerateRequest, ShowRequest
 from homespec.wire.ollama_shape import OllamaShape, loaded
@@ -26,16 +28,17 @@ router = APIRouter(prefix="/api", route_class=JsonRoute)
 OLLAMA_VERSION = "0.12.0"
 """The version of Ollama whose API this follows: clients ask for it to learn what they may use."""
 _NEVER = "9999-12-31T23:59:59Z"
-"""A model is not unloaded while the server runs."""
+"""For a model that is not unloaded while nobody asks."""
 
 
 @router.post("/chat")
 async def chat(request: Request, body: OllamaChatRequest, services: ServicesDep, partition: PartitionDep) -> Response:
     """Answer a conversation; a stream of JSON lines unless `stream` is false."""
-    model = services.check_model(body.model)
     if not body.messages:
-        return JSONResponse(loaded(model, is_chat=True))
-    return await _answer_chat(request, services, partition, body.request(), body, is_chat=True)
+        return await _load(request, services, body, is_chat=True)
+    target = await target_of(request, services, body.model)
+    target.plan.keep(body.keep_s)
+    return await _answer_chat(request, services, partition, target, body.request(), body, is_chat=True)
 
 
 @router.post("/generate")
@@ -43,38 +46,53 @@ async def generate_text(
     request: Request, body: OllamaGenerateRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
     """Answer one question, or go on from a text with `raw`."""
-    model = services.check_model(body.model)
     body.check()
-    if not body.prompt:
-        return JSONResponse(loaded(model, is_chat=False))
-    if not body.raw and services.facts().chat is not None:
-        return await _answer_chat(request, services, partition, body.chat(), body, is_chat=False)
-    shape = OllamaShape(model, is_chat=False)
+    if not body.prompt and not body.suffix:
+        return await _load(request, services, body, is_chat=False)
+    target = await target_of(request, services, body.model)
+    target.plan.keep(body.keep_s)
+    if not body.raw and not body.suffix and target.facts.chat is not None:
+        return await _answer_chat(request, services, partition, target, body.chat(), body, is_chat=False)
+    shape = OllamaShape(target.id, is_chat=False)
     frames = body.completion().frames(shape.id, partition=partition)
-    notices = body.notices(services.facts().n_ctx)
-    return await generate(request, services, frames, shape, framing=line_stream, notices=notices)
+    notices = body.notices(target.facts.n_ctx)
+    return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
+
+
+async def _load(
+    request: Request, services: Services, body: OllamaChatRequest | OllamaGenerateRequest, *, is_chat: bool
+) -> Response:
+    """Without a question: have the model loaded, or unloaded when it is to be kept for no time at all."""
+    offer = await services.offer(body.model)
+    plan = await plan_of(services, offer)
+    plan.keep(body.keep_s)
+    is_kept = body.keep_s != 0
+    if is_kept:
+        await load(request, services, plan)
+    return JSONResponse(loaded(offer.id, is_chat=is_chat, is_kept=is_kept))
 
 
 async def _answer_chat(
     request: Request,
     services: Services,
     partition: str,
+    target: Target,
     chat_request: ChatRequest,
     body: OllamaChatRequest | OllamaGenerateRequest,
     *,
     is_chat: bool,
 ) -> Response:
-    plan = chat_request.plan(services.chat_format())
+    plan = chat_request.plan(target.chat_format)
     shape = OllamaShape(
-        services.check_model(body.model),
+        target.id,
         is_chat=is_chat,
         reasoning=plan.reasoning,
-        tools=plan.tool_format,
+        tools=plan.tools,
         with_logprobs=chat_request.logprobs,
     )
     frames = chat_request.frames(shape.id, partition=partition, plan=plan)
-    notices = (*plan.notices, *body.notices(services.facts().n_ctx))
-    return await generate(request, services, frames, shape, framing=line_stream, notices=notices)
+    notices = (*plan.notices, *body.notices(target.facts.n_ctx))
+    return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
 
 
 @router.get("/version")
@@ -84,82 +102,61 @@ async def version() -> dict[str, str]:
 
 @router.get("/tags")
 async def tags(services: ServicesDep) -> dict[str, Any]:
-    """The one model that is served."""
-    return {"models": [_card(services)]}
+    """Every model that a request may name."""
+    return {"models": [_card(services, offer) for offer in await services.all_offers()]}
 
 
 @router.get("/ps")
 async def ps(services: ServicesDep) -> dict[str, Any]:
-    """The model, once it is loaded."""
-    facts = services.supervisor.model
-    if facts is None:
-        return {"models": []}
-    snapshot = services.supervisor.ledger.snapshot
-    card = _card(services) | {"expires_at": _NEVER, "context_length": facts.n_ctx}
-    if snapshot is not None:
-        card["size"] = snapshot.target_memory.total_bytes
-    if facts.devices == ("CPU",):
-        card["size_vram"] = 0
-    return {"models": [card]}
+    """The model that is loaded."""
+    offers = [each for each in await services.all_offers() if services.board.residence(each) is Residence.LOADED]
+    return {"models": [_running_card(services, offer) for offer in offers]}
 
 
 @router.post("/show")
 async def show(body: ShowRequest, services: ServicesDep) -> dict[str, Any]:
-    """Facts of the model. Raises RequestError 503 while it loads."""
-    services.check_model(body.model or body.name)
-    facts = services.facts()
+    """Facts of a model; of one that has never been loaded, what its file says."""
+    offer = await services.offer(body.model or body.name)
+    facts = services.facts(offer)
     return {
         "modelfile": "",
         "parameters": "",
         "template": "",
-        "modified_at": _modified(services),
-        "details": _details(facts),
-        "model_info": {
-            "general.architecture": facts.architecture,
-            "general.parameter_count": facts.num_params,
-            f"{facts.architecture}.context_length": facts.n_ctx_train,
-            f"{facts.architecture}.block_count": facts.n_layer,
-            f"{facts.architecture}.vocab_size": facts.n_vocab,
-        },
-        "capabilities": capabilities(facts),
+        "modified_at": _modified(services, offer),
+        **(card_of(facts) if facts else await asyncio.to_thread(card_of_file, offer.path)),
     }
 
 
-def _card(services: Services) -> dict[str, Any]:
-    path = Path(services.model_path)
+def _running_card(services: Services, offer: Offer) -> dict[str, Any]:
+    supervisor, facts = services.supervisor, services.facts(offer)
+    left_s = supervisor.expires_in_s
+    expiry = datetime.now(UTC) + timedelta(seconds=left_s) if left_s is not None else None
+    card = _card(services, offer) | {"expires_at": expiry.isoformat() if expiry else _NEVER}
+    if facts is not None:
+        card["context_length"] = facts.n_ctx
+    if supervisor.ledger.snapshot is not None:
+        card["size"] = supervisor.ledger.snapshot.target_memory.total_bytes
+    if facts is not None and facts.devices == ("CPU",):
+        card["size_vram"] = 0
+    return card
+
+
+def _card(services: Services, offer: Offer) -> dict[str, Any]:
+    path = offer.path
     stat = path.stat() if path.exists() else None
-    facts = services.supervisor.model
+    facts = services.facts(offer)
     # Of the file's name, size and time: reading a model to hash it would take minutes.
     identity = f"{path}:{stat.st_size}:{stat.st_mtime_ns}" if stat else str(path)
     return {
-        "name": services.model_id,
-        "model": services.model_id,
-        "modified_at": _modified(services),
+        "name": offer.id,
+        "model": offer.id,
+        "modified_at": _modified(services, offer),
         "size": stat.st_size if stat else 0,
-        "digest": hashlib.sha256(identity.encode()).hexdigest(),
-        "details": _details(facts) if facts else {"format": "gguf"},
+        "digest": hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest(),
+        "details": card_of(facts)["details"] if facts else {"format": "gguf"},
     }
 
 
-def _modified(services: Services) -> str:
-    path = Path(services.model_path)
-    seconds = path.stat().st_mtime if path.exists() else services.started_unix
+def _modified(services: Services, offer: Offer) -> str:
+    seconds = offer.path.stat().st_mtime if offer.path.exists() else services.started_unix
     return datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
-def _details(facts: ModelStatus) -> dict[str, Any]:
-    return {
-        "parent_model": "",
-        "format": "gguf",
-        "family": facts.architecture,
-        "families": [facts.architecture],
-        "parameter_size": _size(facts.num_params),
-        # llama.cpp describes a model as "llama 135M Q4_1".
-        "quantization_level": facts.description.rpartition(" ")[2],
-    }
-
-
-def _size(num_params: int) -> str:
-    """`134.5M`, `7.6B`."""
-    billions = num_params / 1e9
-    return f"{billions:.1f}B" if billions >= 1 else f"{billions * 1000:.1f}M"

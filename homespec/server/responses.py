@@ -11,6 +11,7 @@ from homespec.server.body import JsonRoute
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, ServicesDep
 from homespec.server.sse import named_event_stream
+from homespec.server.target import target_of
 from homespec.wire.responses_request import ResponsesRequest, as_input
 from homespec.wire.responses_shape import ResponsesShape
 
@@ -22,12 +23,14 @@ async def responses(
     request: Request, body: ResponsesRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
     """Answer a conversation that comes as items; nothing is kept."""
-    model = services.check_model(body.model)
+    target = await target_of(request, services, body.model)
     try:
         chat = body.request()
-        plan = chat.plan(services.chat_format())
-        shape = ResponsesShape(model, body.echo(), reasoning=plan.reasoning, tools=plan.tool_format)
+        plan = chat.plan(target.chat_format)
+        shape = ResponsesShape(target.id, body.echo(), reasoning=plan.reasoning, tools=plan.tools)
         frames = chat.frames(shape.id, partition=partition, plan=plan)
     except RequestError as error:
         raise RequestError.of(replace(error.info, param=as_input(error.info.param))) from error
-    return await generate(request, services, frames, shape, framing=named_event_stream, notices=plan.notices)
+    return await generate(
+        request, services, frames, shape, target.plan, framing=named_event_stream, notices=plan.notices
+    )

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from homespec.errors import RequestError
 from homespec.headroom.monitor import Monitor
+from homespec.offers import Offer, Offers
 from homespec.server.auth import bearer_key
 from homespec.server.board import Board
-from homespec.status import ChatFormat, ModelStatus
+from homespec.status import ModelStatus
 from homespec.supervisor import Supervisor
-from homespec.wire.chat import UNKNOWN_TEMPLATE
 
 
 class Services:
     """The daemon's parts that endpoints use."""
 
-    def __init__(
-        self, supervisor: Supervisor, monitor: Monitor, *, model_id: str, model_path: str, started_unix: int
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, monitor: Monitor, offers: Offers, *, started_unix: int) -> None:
         self.supervisor = supervisor
         self.monitor = monitor
-        self.board = Board(supervisor, monitor)
-        self.model_id = model_id
-        self.model_path = model_path
+        self.offers = offers
+        self.board = Board(supervisor, monitor, offers)
         self.started_unix = started_unix
 
-    def check_model(self, name: str | None) -> str:
-        """The id to answer with. Raises RequestError 404 for a model that is not served."""
+    async def offer(self, name: str | None) -> Offer:
+        """The model of that name. Raises RequestError 404 when nothing is called so."""
         name = name.removesuffix(":latest") if name else name  # what Ollama's clients add to a name without a tag
-        if name in (None, "", "default", self.model_id, Path(self.model_path).stem, Path(self.model_path).name):
-            return self.model_id
+        if name in (None, "", "default"):
+            return self.offers.default
+        offer = self.offers.find_known(name) or await asyncio.to_thread(self.offers.find, name)
+        if offer is not None:
+            return offer
+        _, *others = (repr(each.id) for each in await self.all_offers())
+        there = ", ".join([f"{self.offers.default.id!r} (also called 'default')", *others])
         raise RequestError(
-            f"model {name!r} is not served here; there is {self.model_id!r} (also called 'default')",
+            f"model {name!r} is not served here; there is {there}",
             status=404,
             type="not_found_error",
             param="model",
             code="model_not_found",
         )
 
-    def facts(self) -> ModelStatus:
-        """Of the target. Raises RequestError 503 while they are not known yet."""
-        self.supervisor.check_open()
-        facts = self.supervisor.model
-        assert facts is not None, "a daemon that is open has loaded its model"
-        return facts
+    async def all_offers(self) -> tuple[Offer, ...]:
+        return await asyncio.to_thread(self.offers.all)
 
-    def chat_format(self) -> ChatFormat:
-        """Of the target's template. Raises RequestError 503 while that is not known yet."""
-        return self.facts().chat or UNKNOWN_TEMPLATE
+    def facts(self, offer: Offer) -> ModelStatus | None:
+        """None for a model that has never been loaded."""
+        plan = self.offers.plan_made(offer)
+        return plan.facts if plan else None
 
 
 def _services(request: Request) -> Services:

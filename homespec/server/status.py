@@ -11,24 +11,24 @@ from homespec.metrics import render
 from homespec.server.services import ServicesDep
 from homespec.server.sse import status_stream
 from homespec.status import Phase
-from homespec.supervisor import RETRY_AFTER_S
+from homespec.supervision.requests import RETRY_AFTER_S
 
 router = APIRouter()
 
 
 @router.get("/health")
 async def health(services: ServicesDep) -> JSONResponse:
-    """200 only while the target answers or is ready to."""
+    """200 only while the target answers or is ready to; also while none is loaded because nobody asks."""
     supervisor = services.supervisor
     snapshot = supervisor.ledger.snapshot
     speculation = snapshot.speculation if snapshot else None
-    ready = supervisor.phase is Phase.READY
+    ready = supervisor.phase in (Phase.READY, Phase.IDLE)
     body = {
-        "status": "ok" if ready else supervisor.phase.value,
+        "status": "ok" if supervisor.phase is Phase.READY else supervisor.phase.value,
         "phase": supervisor.phase.value,
         "detail": supervisor.detail,
         "progress": round(supervisor.load_progress, 3),
-        "model": services.model_id,
+        "model": supervisor.plan.model_id,
         "device": supervisor.model.devices[0] if supervisor.model else None,
         "drafter": speculation.drafter if speculation else None,
         "drafter_state": speculation.state.value if speculation else None,

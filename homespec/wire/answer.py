@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from homespec.chat.answer_parser import AnswerParser, Piece
-from homespec.chat.tool_format import ToolFormat
+from homespec.chat.answer_parser import Piece
+from homespec.chat.harmony import make_parser
+from homespec.chat.tool_format import Tools
 
 _ID_CHARS = 9
 """Mistral's templates take ids of this length only, and no other family minds."""
@@ -44,9 +45,9 @@ class Answer:
                 self.calls[piece.index].arguments += piece.text
 
 
-def read_answer(text: str, reasoning: tuple[str, str] | None, tools: ToolFormat | None) -> Answer:
+def read_answer(text: str, reasoning: tuple[str, str] | None, tools: Tools | None) -> Answer:
     """The parts of a whole text."""
-    parser = AnswerParser(reasoning, tools)
+    parser = make_parser(reasoning, tools)
     return _joined([*parser.push(text), *parser.finish()])
 
 

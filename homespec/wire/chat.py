@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
 
 from homespec.chat.conversation import prepare
-from homespec.chat.tool_format import FORMATS, ToolFormat
+from homespec.chat.tool_format import FORMATS, HARMONY_REASONING, Tools
 from homespec.errors import RequestError
 from homespec.frames import ChatPrompt, Constraint, Generate, ToolUse
 from homespec.status import ChatFormat
@@ -18,6 +20,9 @@ from homespec.wire.tools import Choice, Tool, tool_use
 
 UNKNOWN_TEMPLATE = ChatFormat(name="custom", source="unknown")
 """Of a model without a template; the engine refuses its chats with the reason."""
+_MARK = re.compile(r"<[^<>\s]+>")
+"""A control token inside a longer marker."""
+_CHANNELS_ARE_SPLIT = "reasoning_format has no effect: this model's answers are always split by their channels"
 _OWN_VARIABLES = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -36,8 +41,12 @@ class ChatPlan:
     """What was done differently from what was asked; sent as a header."""
 
     @property
-    def tool_format(self) -> ToolFormat | None:
-        return FORMATS[self.tool_use.tool_format] if self.tool_use else None
+    def tools(self) -> Tools | None:
+        """What the answer may call."""
+        use = self.tool_use
+        if use is None:
+            return None
+        return Tools(FORMATS[use.tool_format], {each.name: json.loads(each.schema) for each in use.functions})
 
 
 class ChatRequest(Generation):
@@ -64,7 +73,9 @@ class ChatRequest(Generation):
         messages = [plain_message(message, index) for index, message in enumerate(self.messages)]
         conversation = prepare(messages, tools, template)
         variables, ignored = self._variables(template, thinks=constraint is None and not conversation.prefill)
-        markers = [*(FORMATS[use.tool_format].markers if use else ()), *(template.reasoning or ())]
+        reasoning = template.reasoning or ()
+        marks = [mark for text in reasoning for mark in _MARK.findall(text)]
+        markers = dict.fromkeys((*(FORMATS[use.tool_format].markers if use else ()), *reasoning, *marks))
         prompt = ChatPrompt(
             conversation.messages,
             tools=conversation.tools,
@@ -73,11 +84,14 @@ class ChatRequest(Generation):
             markers=tuple(markers),
             reasoning=template.reasoning,
         )
+        has_channels, keeps_thinking = template.reasoning == HARMONY_REASONING, self.reasoning_format == "none"
+        if has_channels and keeps_thinking:
+            ignored = (*ignored, _CHANNELS_ARE_SPLIT)
         return ChatPlan(
             prompt,
             constraint,
             use,
-            reasoning=None if self.reasoning_format == "none" else template.reasoning,
+            reasoning=None if keeps_thinking and not has_channels else template.reasoning,
             notices=(*conversation.notices, *ignored),
         )
 

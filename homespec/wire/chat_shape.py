@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from homespec.chat.answer_parser import AnswerParser, Piece
-from homespec.chat.tool_format import ToolFormat
+from homespec.chat.harmony import make_parser
+from homespec.chat.tool_format import Tools
 from homespec.errors import ErrorInfo
 from homespec.frames import Delta, Finished, TokenLogprob
 from homespec.wire.answer import Answer, call_id, finish_reason, read_answer
+from homespec.wire.drafted_text import DraftedText
 from homespec.wire.responses import error_body, extras, request_id, usage
 
 
@@ -22,9 +24,10 @@ class ChatShape:
         model: str,
         *,
         reasoning: tuple[str, str] | None = None,
-        tools: ToolFormat | None = None,
+        tools: Tools | None = None,
         include_usage: bool = False,
         with_logprobs: bool = False,
+        with_spans: bool = False,
     ) -> None:
         self.id = request_id("chatcmpl")
         self._head = {"id": self.id, "created": int(time.time()), "model": model}
@@ -32,7 +35,9 @@ class ChatShape:
         self._tools = tools
         self._include_usage = include_usage
         self._with_logprobs = with_logprobs
+        self._with_spans = with_spans
         self._parsers: dict[int, AnswerParser] = {}
+        self._drafted: dict[int, DraftedText] = {}
 
     def whole(self, choices: Sequence[Finished]) -> dict[str, Any]:
         return {
@@ -45,10 +50,12 @@ class ChatShape:
 
     def opening(self, index: int) -> list[dict[str, Any]]:
         """A chat begins with the role."""
-        self._parsers[index] = AnswerParser(self._reasoning, self._tools)
+        self._parsers[index] = make_parser(self._reasoning, self._tools)
+        self._drafted[index] = DraftedText()
         return [self._chunk(index, {"role": "assistant", "content": ""})]
 
     def delta(self, index: int, frame: Delta) -> list[dict[str, Any]]:
+        self._drafted[index].observe(frame.progress)
         return self._chunks(index, self._parsers[index].push(frame.text), frame.logprobs)
 
     def ending(self, index: int, frame: Finished) -> list[dict[str, Any]]:
@@ -71,7 +78,12 @@ class ChatShape:
         if logprobs and self._with_logprobs and not contents:
             contents = [{}]
         shown = self._logprobs(logprobs) if logprobs else None
-        return [self._chunk(index, content, logprobs=None if at else shown) for at, content in enumerate(contents)]
+        chunks = [self._chunk(index, content, logprobs=None if at else shown) for at, content in enumerate(contents)]
+        if self._with_spans:
+            for chunk, piece in zip(chunks, pieces, strict=False):
+                if piece.kind in ("content", "reasoning"):
+                    chunk |= self._drafted[index].field(piece.at, piece.text)
+        return chunks
 
     def _choice(self, index: int, finished: Finished) -> dict[str, Any]:
         answer = read_answer(finished.text, self._reasoning, self._tools)

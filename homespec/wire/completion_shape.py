@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from homespec.errors import ErrorInfo
 from homespec.frames import Delta, Finished, TokenLogprob
+from homespec.wire.drafted_text import DraftedText
 from homespec.wire.responses import error_body, extras, request_id, usage
 
 
 class CompletionShape:
     """Text and nothing but text."""
 
-    def __init__(self, model: str, *, include_usage: bool = False, with_logprobs: bool = False) -> None:
+    def __init__(
+        self, model: str, *, include_usage: bool = False, with_logprobs: bool = False, with_spans: bool = False
+    ) -> None:
         self.id = request_id("cmpl")
         self._head = {"id": self.id, "created": int(time.time()), "model": model, "object": "text_completion"}
         self._include_usage = include_usage
         self._with_logprobs = with_logprobs
+        self._with_spans = with_spans
         self._num_chars: Counter[int] = Counter()
+        self._num_sent: Counter[int] = Counter()
+        self._drafted: defaultdict[int, DraftedText] = defaultdict(DraftedText)
 
     def whole(self, choices: Sequence[Finished]) -> dict[str, Any]:
         return {
@@ -34,7 +40,8 @@ class CompletionShape:
         return []
 
     def delta(self, index: int, frame: Delta) -> list[dict[str, Any]]:
-        return [{**self._head, "choices": [self._choice(index, frame.text, frame, None)]}]
+        chunk = {**self._head, "choices": [self._choice(index, frame.text, frame, None)]}
+        return [chunk | self._spans(index, frame)]
 
     def ending(self, index: int, frame: Finished) -> list[dict[str, Any]]:
         choice = self._choice(index, "", frame, frame.finish_reason)
@@ -46,6 +53,14 @@ class CompletionShape:
 
     def failure(self, info: ErrorInfo) -> list[dict[str, Any]]:
         return [error_body(info)]
+
+    def _spans(self, index: int, frame: Delta) -> dict[str, Any]:
+        if not self._with_spans:
+            return {}
+        self._drafted[index].observe(frame.progress)
+        at = self._num_sent[index]
+        self._num_sent[index] += len(frame.text)
+        return self._drafted[index].field(at, frame.text)
 
     def _choice(self, index: int, text: str, frame: Delta | Finished, reason: str | None) -> dict[str, Any]:
         logprobs = self._logprobs(index, frame.logprobs) if self._with_logprobs else None

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from homespec.errors import RequestError
 from homespec.frames import ChatPrompt, Constraint, Generate, Sampling, Speculation, TextPrompt, TokenPrompt
 from homespec.wire.base import Wire
+from homespec.wire.responses import choice_id
 
 MAX_STOPS = 32
 MAX_CHOICES = 16
@@ -32,6 +33,8 @@ class SpeculativeOptions(Wire):
     """0: no drafting."""
     acceptance: Literal["coupled", "rejection"] | None = None
     """None: as the server is configured."""
+    spans: bool = False
+    """Chunks of a stream say which of their text accepted draft tokens wrote."""
 
 
 class StreamOptions(Wire):
@@ -127,7 +130,7 @@ class Generation(Wire):
 
     def speculation(self) -> Speculation:
         asked = self.speculative
-        return Speculation(asked.mode, asked.max_draft_tokens, asked.acceptance)
+        return Speculation(asked.mode, asked.max_draft_tokens, asked.acceptance, asked.spans)
 
     def stops(self) -> tuple[str, ...]:
         """Stop strings; empty ones are ignored. Raises RequestError over the limit."""
@@ -170,7 +173,7 @@ class Generation(Wire):
         return [frame] + [
             msgspec.structs.replace(
                 frame,
-                request_id=f"{request_id}-{index}",
+                request_id=choice_id(request_id, index),
                 sampling=msgspec.structs.replace(sampling, seed=(sampling.seed + index) % 2**63),
             )
             for index in range(1, self.n)

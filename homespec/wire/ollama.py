@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from homespec.errors import RequestError
 from homespec.wire.base import Wire
 from homespec.wire.chat import ChatRequest
+from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
 from homespec.wire.responses import field_path
 
@@ -40,7 +41,7 @@ class _OllamaRequest(Wire):
     options: dict[str, Any] = Field(default_factory=dict)
     format: Any = None
     keep_alive: Any = None
-    """Accepted: the model stays loaded as long as the server runs."""
+    """How long the model stays without a request, where models are unloaded at all."""
     think: bool | Literal["low", "medium", "high", "max"] | None = None
     logprobs: bool = False
     top_logprobs: int | None = None
@@ -52,6 +53,11 @@ class _OllamaRequest(Wire):
         if (limit := options.get("num_predict")) is not None and limit not in _WITHOUT_LIMIT:
             fields["max_tokens"] = limit
         return {**fields, "stream": self.stream, "response_format": self._response_format()}
+
+    @property
+    def keep_s(self) -> float | None:
+        """Raises RequestError."""
+        return keep_s(self.keep_alive)
 
     def thinking(self) -> dict[str, Any]:
         if isinstance(self.think, str):
@@ -123,7 +129,6 @@ class OllamaGenerateRequest(_OllamaRequest):
         if self.images:
             raise RequestError("images: this model reads text only", param="images")
         for name, remedy in (
-            ("suffix", "leave it out"),
             ("template", "set chat_template when the server is started"),
             ("context", "send the conversation to /api/chat"),
         ):
@@ -137,9 +142,9 @@ class OllamaGenerateRequest(_OllamaRequest):
         return _validated(ChatRequest, {**self.shared(), **self.thinking(), "messages": messages})
 
     def completion(self) -> CompletionRequest:
-        """As a text that is gone on from, without a template."""
+        """As a text that is gone on from, or a gap that is filled, without a template."""
         limit = {"max_tokens": -1}
-        return _validated(CompletionRequest, {**limit, **self.shared(), "prompt": self.prompt})
+        return _validated(CompletionRequest, {**limit, **self.shared(), "prompt": self.prompt, "suffix": self.suffix})
 
 
 class ShowRequest(Wire):

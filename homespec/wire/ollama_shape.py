@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from homespec.chat.answer_parser import AnswerParser, Piece
-from homespec.chat.tool_format import ToolFormat
+from homespec.chat.answer_parser import Piece
+from homespec.chat.harmony import make_parser
+from homespec.chat.tool_format import Tools
 from homespec.errors import ErrorInfo
 from homespec.frames import Delta, Finished, TokenLogprob
 from homespec.wire.answer import Answer, Call, read_answer
@@ -27,7 +28,7 @@ class OllamaShape:
         *,
         is_chat: bool,
         reasoning: tuple[str, str] | None = None,
-        tools: ToolFormat | None = None,
+        tools: Tools | None = None,
         with_logprobs: bool = False,
     ) -> None:
         self.id = request_id("ollama")
@@ -36,7 +37,7 @@ class OllamaShape:
         self._reasoning = reasoning
         self._tools = tools
         self._with_logprobs = with_logprobs
-        self._parser = AnswerParser(reasoning, tools)
+        self._parser = make_parser(reasoning, tools)
         self._calls: list[Call] = []
         self._logprobs: list[TokenLogprob] = []
         """Of tokens whose text may still be held back."""
@@ -122,11 +123,11 @@ class OllamaShape:
         }
 
 
-def loaded(model: str, *, is_chat: bool) -> dict[str, Any]:
-    """The answer to a request without a question, by which clients load a model."""
+def loaded(model: str, *, is_chat: bool, is_kept: bool) -> dict[str, Any]:
+    """The answer to a request without a question, by which clients load a model, or unload one."""
     text: dict[str, Any] = {"message": {"role": "assistant", "content": ""}} if is_chat else {"response": ""}
     head = {"model": model, "created_at": datetime.now(UTC).isoformat()}
-    return {**head, **text, "done": True, "done_reason": "load"}
+    return {**head, **text, "done": True, "done_reason": "load" if is_kept else "unload"}
 
 
 def _logprob(each: TokenLogprob) -> dict[str, Any]:

@@ -23,26 +23,36 @@ class CompletionRequest(Generation):
     max_tokens: TokenLimit = DEFAULT_COMPLETION_TOKENS
     echo: bool = False
     suffix: str | None = None
+    """Text behind the gap that the answer fills."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     best_of: int | None = None
 
     def frames(self, request_id: str, *, partition: str) -> list[Generate]:
         """What the engine is asked. Raises RequestError for a field that cannot be honoured."""
-        if self.suffix:
-            raise RequestError("suffix is not supported; leave the field out", param="suffix")
+        if self.suffix and self.echo:
+            raise RequestError("echo with suffix is not supported: leave one of them out", param="echo")
         if self.best_of not in (None, self.n):
             raise RequestError(f"best_of = {self.best_of} is not supported; use n", param="best_of")
         if self.echo and self.logprobs is not None:
             raise RequestError("echo with logprobs is not supported: leave one of them out", param="echo")
         return self.generate_frames(
             request_id,
-            self._single_prompt(),
+            self._prompt(),
             partition=partition,
             constraint=self.constraint(),
             max_tokens=self.max_tokens,
             num_logprobs=self.logprobs,
             echo=self.echo,
         )
+
+    def _prompt(self) -> TextPrompt | TokenPrompt:
+        """Raises RequestError for a suffix behind a prompt that is no text."""
+        prompt = self._single_prompt()
+        if not self.suffix:
+            return prompt
+        if not isinstance(prompt, TextPrompt):
+            raise RequestError("suffix needs a prompt that is text, not token ids", param="suffix")
+        return TextPrompt(prompt.text, self.suffix)
 
     def _single_prompt(self) -> TextPrompt | TokenPrompt:
         """Raises RequestError unless there is exactly one prompt."""
@@ -61,7 +71,17 @@ class CompletionRequest(Generation):
 class DrafterRequest(Wire):
     """Body of POST /admin/drafter."""
 
-    mode: DrafterMode
+    mode: DrafterMode | None = None
+    """None: as it is."""
+    reload: bool = False
+    """Unload the draft model and load it again."""
+
+    def check(self) -> None:
+        """Raises RequestError when it asks for nothing."""
+        if self.mode is None and not self.reload:
+            raise RequestError(
+                "mode is missing; send auto, off or the name of a drafter, or reload: true", param="mode"
+            )
 
 
 class TokenizeRequest(Wire):

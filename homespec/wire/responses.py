@@ -45,6 +45,16 @@ def request_id(prefix: str) -> str:
     return f"{prefix}-{secrets.token_hex(12)}"
 
 
+def choice_id(request: str, index: int) -> str:
+    """Of one choice of a request; the first one has the request's own."""
+    return f"{request}-{index}" if index else request
+
+
+def is_same_request(one: str, other: str) -> bool:
+    """Whether two ids are of choices of one request."""
+    return one.split("-")[:2] == other.split("-")[:2]
+
+
 def usage(choices: Sequence[Finished]) -> dict[str, Any]:
     """The prompt counts once, however many choices it has."""
     prompt, output = choices[0].num_prompt_tokens, sum(finished.num_output_tokens for finished in choices)

@@ -78,6 +78,9 @@ class ResponsesRequest(Wire):
                     f"{name} is not supported: nothing is kept between requests; send the whole conversation as input",
                     param=name,
                 )
+        if self.speculative is not None and self.speculative.spans:
+            param = "speculative.spans"
+            raise RequestError(f"{param} is for /v1/chat/completions and /v1/completions; leave it out", param=param)
         body = {name: getattr(self, name) for name in _PASSED_ON}
         body |= {
             "messages": self._messages(),

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from homespec.chat.answer_parser import AnswerParser
-from homespec.chat.tool_format import ToolFormat
+from homespec.chat.harmony import make_parser
+from homespec.chat.tool_format import Tools
 from homespec.errors import ErrorInfo
 from homespec.frames import Delta, Finished
 from homespec.wire.responses import extras, request_id
@@ -23,11 +23,11 @@ class ResponsesShape:
         echo: dict[str, Any],
         *,
         reasoning: tuple[str, str] | None = None,
-        tools: ToolFormat | None = None,
+        tools: Tools | None = None,
     ) -> None:
         self.id = request_id("resp")
         self._head = {"id": self.id, "object": "response", "created_at": int(time.time()), "model": model, **echo}
-        self._parser = AnswerParser(reasoning, tools)
+        self._parser = make_parser(reasoning, tools)
         self._output = Output()
         self._num_events = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -11,23 +12,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.chat.answer_parser import AnswerParser
-from homespec.chat.tool_format import FORMATS, HERMES, ToolFormat
+from homespec.chat.arguments import Braces, Tags
+from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat, Tools
 from homespec.wire.answer import Answer
 
 THINK = ("<think>", "</think>")
+ROWS = [each for each in FORMATS.values() if each is not HARMONY]
+"""Those whose calls are a list."""
 CALLS = [("get_weather", {"city": 'Paris "}{" \\'}), ("f", {}), ("f", {"a": [1, {"b": "]}"}]})]
 
 
 def spelled(tool_format: ToolFormat, calls: Sequence[tuple[str, Any]]) -> str:
     """Calls as the family writes them."""
     each = [
-        f"{tool_format.begin}{name}{tool_format.middle}{json.dumps(value)}{tool_format.end}" for name, value in calls
+        f"{tool_format.begin}{name}{tool_format.middle}{arguments(tool_format, value)}{tool_format.end}"
+        for name, value in calls
     ]
     return tool_format.opening + tool_format.separator.join(each) + tool_format.closing
 
 
-def read(parts: Sequence[str], reasoning: tuple[str, str] | None, tools: ToolFormat | None) -> Answer:
-    parser, answer = AnswerParser(reasoning, tools), Answer()
+def arguments(tool_format: ToolFormat, value: Any) -> str:
+    match tool_format.arguments:
+        case None:
+            return json.dumps(value)
+        case Tags(key, between, close):
+            return "".join(
+                f"{key}{name}{between}{each if isinstance(each, str) else json.dumps(each)}{close}"
+                for name, each in value.items()
+            )
+        case Braces(quote):
+            return braced(quote, value).removeprefix("{")  # which ends the name
+
+
+def braced(quote: str, value: Any) -> str:
+    match value:
+        case dict():
+            return "{" + ",".join(f"{key}:{braced(quote, each)}" for key, each in value.items()) + "}"
+        case list():
+            return "[" + ",".join(braced(quote, each) for each in value) + "]"
+        case str():
+            return quote + value + quote
+        case _:
+            return json.dumps(value)
+
+
+def read(
+    parts: Sequence[str], reasoning: tuple[str, str] | None, tools: ToolFormat | None, schemas: Any = None
+) -> Answer:
+    parser, answer = AnswerParser(reasoning, Tools(tools, schemas or {}) if tools else None), Answer()
     for part in parts:
         for piece in parser.push(part):
             answer.add(piece)
@@ -40,7 +72,7 @@ def seen(answer: Answer) -> Any:
     return answer.reasoning, answer.content, [(call.name, call.arguments) for call in answer.calls]
 
 
-@pytest.mark.parametrize("tool_format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("tool_format", ROWS, ids=lambda each: each.name)
 @pytest.mark.parametrize("count", [1, 3])
 def test_calls_of_every_format_come_back(tool_format: ToolFormat, count: int) -> None:
     text = spelled(tool_format, CALLS[:count])
@@ -51,9 +83,7 @@ def test_calls_of_every_format_come_back(tool_format: ToolFormat, count: int) ->
         assert len({call.id for call in answer.calls}) == count
 
 
-@pytest.mark.parametrize(
-    "tool_format", [each for each in FORMATS.values() if each.anywhere], ids=lambda each: each.name
-)
+@pytest.mark.parametrize("tool_format", [each for each in ROWS if each.anywhere], ids=lambda each: each.name)
 def test_text_may_come_first(tool_format: ToolFormat) -> None:
     text = "<think>\nhm\n</think>\n\nLet me see.\n\n" + spelled(tool_format, CALLS[:2])
     answer = read(list(text), THINK, tool_format)
@@ -110,6 +140,81 @@ def test_a_call_that_is_cut_off_keeps_what_there_is() -> None:
     assert seen(read([whole[: whole.index("f")]], None, HERMES)) == ("", "ok", [])
 
 
+TYPED = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "on": {"type": "boolean"},
+        "either": {"type": ["integer", "string"]},
+        "list": {"type": "array"},
+        "colour": {"enum": ["red", "5"]},
+        "open": {},
+    },
+}
+PLAIN_TEXT = [each for each in FORMATS.values() if isinstance(each.arguments, Tags)]
+
+
+@pytest.mark.parametrize("tool_format", PLAIN_TEXT, ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("text", "5", "5"),
+        ("text", "true", "true"),
+        ("text", 'a\n "b" <c> \\', 'a\n "b" <c> \\'),
+        ("text", "", ""),
+        ("count", "5", 5),
+        ("on", "false", False),
+        ("on", "False", "False"),
+        ("either", "7", 7),
+        ("either", "7 days", "7 days"),
+        ("either", "1.5", "1.5"),
+        ("list", '[1, "x"]', [1, "x"]),
+        ("colour", "5", "5"),
+        ("open", "5", 5),
+        ("open", "five", "five"),
+        ("unknown", "{}", {}),
+    ],
+)
+def test_plain_text_is_what_the_schema_says(tool_format: ToolFormat, name: str, text: str, value: Any) -> None:
+    tags = tool_format.arguments
+    assert isinstance(tags, Tags)
+    written = tool_format.begin + "f" + tool_format.middle + tags.key + name + tags.value + text + tags.close
+    for parts in ([written + tool_format.end], list(written + tool_format.end)):
+        [call] = read(parts, None, tool_format, {"f": TYPED}).calls
+        assert json.loads(call.arguments) == {name: value}
+
+
+def test_a_text_is_streamed_as_it_comes() -> None:
+    parser = AnswerParser(None, Tools(FORMATS["qwen_xml"], {"f": TYPED}))
+    parser.push("<tool_call>\n<function=f>\n<parameter=text>\n")
+    assert [piece.text for piece in parser.push('so "far"')] == ['so \\"far\\"']
+    assert parser.push("\n</par") == []
+    assert [piece.text for piece in parser.push("ty")] == ["\\n</party"]
+
+
+@given(
+    st.sampled_from([each for each in FORMATS.values() if each.arguments is not None]),
+    st.dictionaries(
+        st.text("abc_", min_size=1),
+        st.recursive(
+            st.text('ab<>{}[]:,"\\ \n/') | st.integers() | st.booleans() | st.none(),
+            lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", min_size=1), inner, max_size=2),
+            max_leaves=4,
+        ),
+        max_size=3,
+    ),
+    st.data(),
+)
+def test_arguments_that_are_no_json_come_back(tool_format: ToolFormat, value: Any, data: st.DataObject) -> None:
+    schema = {"properties": {key: {"type": "string"} for key, each in value.items() if isinstance(each, str)}}
+    text = spelled(tool_format, [("f", value), ("g", {})])
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    answer = read(parts, None, tool_format, {"f": schema})
+    assert [(call.name, json.loads(call.arguments)) for call in answer.calls] == [("f", value), ("g", {})]
+
+
 TEXTS = st.lists(
     st.sampled_from(
         [
@@ -125,6 +230,9 @@ TEXTS = st.lists(
             "{}",
             "}",
             "</tool_call>",
+            "<function=f>\n",
+            "<parameter=x>\n",
+            "\n</parameter>\n",
         ]
     ),
     max_size=14,
@@ -134,10 +242,23 @@ TEXTS = st.lists(
 @given(
     TEXTS | st.text(),
     st.sampled_from([None, THINK]),
-    st.sampled_from([None, HERMES, FORMATS["llama3"], FORMATS["mistral"]]),
+    st.sampled_from([None, HERMES, FORMATS["llama3"], FORMATS["mistral"], FORMATS["qwen_xml"]]),
     st.data(),
 )
 def test_portions_do_not_matter(text: str, reasoning: Any, tools: Any, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     assert seen(read(parts, reasoning, tools)) == seen(read([text], reasoning, tools))
+
+
+@given(st.text("ab <{}", max_size=30), st.text("ab <{}", max_size=30), st.lists(st.integers(0, 80), max_size=6))
+def test_every_piece_says_where_it_stands(thought: str, said: str, at: list[int]) -> None:
+    text = f"<think>{thought}</think>{said}" + spelled(HERMES, CALLS[:1])
+    edges = [0, *sorted(place % len(text) for place in at), len(text)]
+    parser = AnswerParser(THINK, Tools(HERMES, {}))
+    pieces = [
+        piece for start, end in itertools.pairwise(edges) for piece in parser.push(text[start:end])
+    ] + parser.finish()
+    for piece in pieces:
+        if piece.kind in ("reasoning", "content"):
+            assert text[piece.at : piece.at + len(piece.text)] == piece.text

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from homespec.chat.tool_format import FORMATS, ToolFormat, detect
+from homespec.chat.tool_family import detect
+from homespec.chat.tool_format import FORMATS, ToolFormat
 
 
 @pytest.mark.parametrize(
@@ -19,10 +20,14 @@ from homespec.chat.tool_format import FORMATS, ToolFormat, detect
         ('<|tool_call|>{"name": "f"}<|/tool_call|>', "phi"),
         ("<|tool_call|>[{}]<|/tool_call|>", "phi_list"),
         ("<TOOLCALL>[]</TOOLCALL>", "nemotron"),
-        ("<tool_call>f\n<arg_key>x</arg_key>", None),
+        ("<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>", "glm"),
+        ("<tool_call>f<arg_key>x</arg_key><arg_value>", "glm_dense"),
+        ("<seed:tool_call>\n<function=f>\n<parameter=x>", "seed"),
+        ('"functions." + name + "<|channel|>commentary json<|message|>"', "harmony"),
+        ("<|tool_call>call:f{x:1}<tool_call|>", "gemma"),
         ("<|tool_call|>", "granite"),
         ("<function={{ name }}>{{ arguments }}</function>", "functionary"),
-        ("<tool_call>\n<function=f>\n<parameter=x>", None),
+        ("<tool_call>\n<function=f>\n<parameter=x>", "qwen_xml"),
         ("{{ messages }}", None),
     ],
 )

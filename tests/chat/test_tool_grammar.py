@@ -7,10 +7,12 @@ import json
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
+from homespec.chat.argument_grammar import gaps_of
+from homespec.chat.arguments import Tags
 from homespec.chat.tool_format import FORMATS, HERMES, ToolFormat
 from homespec.chat.tool_grammar import tool_grammar
 from homespec.frames import FunctionSpec, ToolUse
-from tests.chat.test_answer_parser import spelled
+from tests.chat.test_answer_parser import ROWS, spelled
 
 TOKENIZER = LLTokenizer("byte")
 CITY = {
@@ -20,7 +22,22 @@ CITY = {
     "additionalProperties": False,
 }
 NONE = {"type": "object", "properties": {}, "additionalProperties": False}
-FUNCTIONS = (FunctionSpec("get_weather", json.dumps(CITY)), FunctionSpec("now", json.dumps(NONE)))
+DIAL = {
+    "type": "object",
+    "properties": {
+        "mode": {"enum": ["low", "high"]},
+        "level": {"type": "integer"},
+        "steps": {"type": "array", "items": {"type": "object", "properties": {"t": {"type": "number"}}}},
+        "note": {"type": ["string", "null"]},
+    },
+    "required": ["level"],
+    "additionalProperties": False,
+}
+FUNCTIONS = (
+    FunctionSpec("get_weather", json.dumps(CITY)),
+    FunctionSpec("now", json.dumps(NONE)),
+    FunctionSpec("dial", json.dumps(DIAL)),
+)
 PARIS = ("get_weather", {"city": "Paris"})
 THINK = ("<think>", "</think>")
 
@@ -40,7 +57,7 @@ def legal(text: str, asked: ToolUse, reasoning: tuple[str, str] | None = None, *
     return matcher.try_consume_tokens(token_ids) == len(token_ids) and matcher.is_accepting()
 
 
-@pytest.fixture(params=FORMATS.values(), ids=list(FORMATS))
+@pytest.fixture(params=ROWS, ids=lambda each: each.name)
 def tool_format(request: pytest.FixtureRequest) -> ToolFormat:
     each: ToolFormat = request.param
     return each
@@ -58,10 +75,80 @@ def test_one_call_is_one_call(tool_format: ToolFormat) -> None:
     assert not legal(spelled(tool_format, [PARIS, PARIS]), asked)
 
 
-@pytest.mark.parametrize("call", [("get_weather", {}), ("get_weather", {"city": 5}), ("now", {"x": 1}), ("other", {})])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"level": 3},
+        {"mode": "low", "level": -1},
+        {"mode": "high", "level": 3, "steps": [{"t": 1.5}, {}], "note": 'a {"b"}'},
+        {"level": 0, "steps": [], "note": ""},
+    ],
+)
+def test_arguments_that_fit_are_legal(tool_format: ToolFormat, arguments: object) -> None:
+    for required in (False, True):
+        assert legal(spelled(tool_format, [("dial", arguments), PARIS]), use(tool_format, required=required))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("get_weather", {}),
+        ("now", {"x": 1}),
+        ("other", {}),
+        ("dial", {"mode": "low"}),
+        ("dial", {"mode": "mid", "level": 3}),
+        ("dial", {"level": "three"}),
+        ("dial", {"level": 3, "steps": "none"}),
+        ("dial", {"level": 3, "x": 1}),
+    ],
+)
 def test_a_call_that_does_not_fit_is_not_legal(tool_format: ToolFormat, call: tuple[str, object]) -> None:
     for required in (False, True):
         assert not legal(spelled(tool_format, [call]), use(tool_format, required=required))
+
+
+def test_a_text_is_no_number_where_values_have_types(tool_format: ToolFormat) -> None:
+    """Between tags everything is text."""
+    is_text = isinstance(tool_format.arguments, Tags)
+    assert legal(spelled(tool_format, [("get_weather", {"city": 5})]), use(tool_format)) is is_text
+
+
+@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma"])
+def test_functions_without_a_schema_take_what_comes(name: str) -> None:
+    anything = {"type": "object"}
+    asked = ToolUse(name, (FunctionSpec("f", json.dumps(anything)),), required=True)
+    for arguments in ({}, {"a": "b"}, {"a": 1, "b": "two\nlines", "c": [1, {"d": "e"}]}):
+        assert legal(spelled(FORMATS[name], [("f", arguments)]), asked)
+
+
+def test_a_schema_that_refers_to_itself_is_followed() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/tree"}},
+        "required": ["tree"],
+        "$defs": {
+            "tree": {"type": "object", "properties": {"name": {"type": "string"}, "sub": {"$ref": "#/$defs/tree"}}}
+        },
+    }
+    asked = ToolUse("gemma", (FunctionSpec("f", json.dumps(tree)),), required=True)
+    nested = {"tree": {"name": "a", "sub": {"name": "b", "sub": {}}}}
+    assert legal(spelled(FORMATS["gemma"], [("f", nested)]), asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "gaps"),
+    [
+        ("hermes", {"pattern": "a"}, []),
+        ("qwen_xml", {"pattern": "a"}, ["pattern"]),
+        ("qwen_xml", {"minLength": 1, "maxLength": 5}, ["maxLength", "minLength"]),
+        ("glm", {"enum": ["a"]}, []),
+        ("gemma", {"format": "date"}, ["format"]),
+        ("gemma", {"type": "object", "properties": {"pattern": {"minLength": 1}}}, ["minLength"]),
+    ],
+)
+def test_what_plain_text_cannot_be_held_to_is_known(name: str, schema: dict[str, object], gaps: list[str]) -> None:
+    whole = {"type": "object", "properties": {"x": {"type": "string", **schema}}}
+    assert gaps_of(FORMATS[name].arguments, whole) == gaps
 
 
 def test_text_is_an_answer_unless_a_call_is_required(tool_format: ToolFormat) -> None:

@@ -29,6 +29,15 @@ def test_what_a_model_says_before_its_answer_counts() -> None:
     answer.add(json.dumps({"choices": [{"delta": {"reasoning_content": "Hm. "}}]}))
     answer.add(chunk("Yes."))
     assert answer.text == "Hm. Yes."
+    assert answer.content == "Yes."
+
+
+def test_thinking_is_told_apart_as_it_comes() -> None:
+    answer, was_thinking = Answer(), []
+    for delta in ({"reasoning_content": "Hm."}, {}, {"content": "Yes"}, {"content": ""}):
+        answer.add(json.dumps({"choices": [{"delta": delta}]}))
+        was_thinking.append(answer.is_thinking)
+    assert was_thinking == [True, False, False, False]
 
 
 def test_numbers_of_another_version_are_kept_by_name() -> None:

@@ -52,6 +52,19 @@ async def test_the_key_goes_along_and_its_absence_names_the_variable() -> None:
         assert await Client(daemon.url, "sésame").set_drafter("off") == {"mode": "off"}
 
 
+async def test_orders_go_to_their_own_places(daemon: DaemonDouble) -> None:
+    daemon.replies["/admin/drafter"] = Reply(200, b'{"mode":"auto","reloading":true}')
+    daemon.replies["/admin/requests/cmpl-1%2F..%2F2"] = Reply(200, b'{"id":"cmpl-1","cancelled":1}')
+    client = Client(daemon.url)
+    assert await client.reload_drafter() == {"mode": "auto", "reloading": True}
+    assert await client.cancel_request("cmpl-1/../2") == {"id": "cmpl-1", "cancelled": 1}
+    orders = [(asked.method, asked.path, asked.body) for asked in daemon.received]
+    assert orders == [
+        ("POST", "/admin/drafter", b'{"reload":true}'),
+        ("DELETE", "/admin/requests/cmpl-1%2F..%2F2", b""),
+    ]
+
+
 async def test_an_error_says_what_the_daemon_said(daemon: DaemonDouble) -> None:
     body = b'{"error":{"message":"unknown drafter x;\\nknown: auto, off","param":"mode","code":null}}'
     daemon.replies["/admin/drafter"] = Reply(400, body)

@@ -52,6 +52,14 @@ def tiny(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
 
 
 @pytest.fixture(scope="session")
+def filler(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """Says the letters in turn, fills gaps, and embeds beside; see `Models.gap_filler`."""
+    environment = {"HOMESPEC_EMBEDDINGS": "mean"}
+    with running(tmp_path_factory.mktemp("filler"), str(models.gap_filler), environment=environment) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="session")
 def thinker(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Thinks, answers, and calls a tool when it may; see `Models.thinker`. Its template knows tools."""
     with running(tmp_path_factory.mktemp("thinker"), str(models.thinker)) as daemon:

@@ -193,7 +193,7 @@ def test_chat(daemon: Daemon, body: Any, param: str, fragment: str) -> None:
         pytest.param({"prompt": [1, 99999999]}, "prompt", "49152", id="outside the vocabulary"),
         pytest.param({"prompt": [-1]}, "prompt", "-1", id="below the vocabulary"),
         pytest.param({"prompt": "a", "echo": True, "logprobs": 1}, "echo", "logprobs", id="echo with logprobs"),
-        pytest.param({"prompt": "a", "suffix": "b"}, "suffix", "not supported", id="suffix"),
+        pytest.param({"prompt": "a", "suffix": "b"}, "suffix", "not taught", id="suffix"),
         pytest.param({"prompt": "a", "logprobs": 21}, "logprobs", "20", id="too many logprobs"),
         pytest.param({"prompt": "a", "logprobs": -1}, "logprobs", "0", id="fewer than no logprobs"),
         pytest.param({"prompt": "a", "best_of": 2}, "best_of", "2", id="best_of"),
@@ -366,6 +366,7 @@ def test_an_unknown_path_has_a_body(daemon: Daemon, method: str, path: str) -> N
         ("POST", "/health"),
         ("POST", "/status"),
         ("GET", "/admin/drafter"),
+        ("POST", "/admin/requests/cmpl-1"),
         ("PATCH", "/metrics"),
     ],
 )
@@ -384,6 +385,8 @@ def test_a_wrong_method(daemon: Daemon, method: str, path: str) -> None:
         ("/admin/drafter", {}, "mode"),
         ("/admin/drafter", {"mode": None}, "mode"),
         ("/admin/drafter", {"mode": "eagle9"}, "mode"),
+        ("/admin/drafter", {"reload": "yes"}, "reload"),
+        ("/v1/responses", {"input": "a", "speculative": {"spans": True}}, "speculative.spans"),
     ],
 )
 def test_our_own_endpoints(daemon: Daemon, path: str, body: Any, param: str) -> None:

@@ -13,6 +13,8 @@ from tests.kits.models import Models
 
 pytestmark = pytest.mark.process
 
+ASKED = {"mode": "draft", "spans": True}
+
 
 def missing(_models: Models, folder: Path) -> tuple[Path, str]:
     return folder / "nope.gguf", "nope.gguf does not exist"
@@ -69,3 +71,35 @@ def test_naming_the_drafter_tries_again(models: Models, tmp_path: Path) -> None:
         eventually(lambda: daemon.health().json()["drafters"]["draft"]["state"] == "ready", "it is loaded")
         report = daemon.complete("a", 16, speculative={"mode": "draft"})["speculative"]
         assert report["accepted"] == report["drafted"] > 0
+
+
+def test_reloading_the_drafter_tries_again(models: Models, tmp_path: Path) -> None:
+    path = tmp_path / "late.gguf"
+    with running(tmp_path, str(models.letters), "--draft", str(path)) as daemon:
+        eventually(lambda: "late.gguf" in daemon.health().json()["drafters"]["draft"]["reason"], "it is not there")
+        path.symlink_to(models.letters)
+        engine_pid = daemon.engine_pid
+
+        def num_loaded() -> int:
+            return sum(event["text"].startswith("draft ready: loaded") for event in daemon.status()["events"])
+
+        for number in (1, 2):  # what is there already is loaded once more
+            assert daemon.post("/admin/drafter", {"reload": True}).json() == {"mode": "auto", "reloading": True}
+            eventually(lambda wanted=number: num_loaded() == wanted, "it is loaded")  # type: ignore[misc]
+        assert daemon.engine_pid == engine_pid
+        report = daemon.complete("a", 16, speculative={"mode": "draft"})["speculative"]
+        assert report["accepted"] == report["drafted"] > 0
+        with daemon.stream("/v1/completions", {"prompt": "a", "max_tokens": 16, "speculative": ASKED}) as stream:
+            chunks = list(stream.events())
+        told = [chunk["speculative"] for chunk in chunks[:-1]]
+        texts = [chunk["choices"][0]["text"] for chunk in chunks[:-1]]
+        drafted = [text[start:end] for text, chunk in zip(texts, told, strict=True) for start, end in chunk["spans"]]
+        assert len("".join(drafted)) == told[-1]["accepted"] == chunks[-1]["speculative"]["accepted"] > 0
+
+
+def test_without_a_draft_model_there_is_nothing_to_reload(models: Models, tmp_path: Path) -> None:
+    with running(tmp_path, str(models.letters)) as daemon:
+        response = daemon.post("/admin/drafter", {"reload": True})
+        assert response.status_code == 400
+        assert response.json()["error"]["code"] == "no_draft_model"
+        assert "--draft" in response.json()["error"]["message"]

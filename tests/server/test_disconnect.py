@@ -1,4 +1,4 @@
-"""Clients that leave, and more clients than there is room for."""
+"""Clients that leave, requests that are cancelled, and more clients than there is room for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from tests.daemons import GREEDY, Daemon, eventually, running
@@ -140,3 +141,58 @@ def test_a_connection_without_a_request_disturbs_nobody(narrow: Daemon) -> None:
         half.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         assert silent.fileno() >= 0
         assert httpx.get(f"{narrow.url}/health").status_code == 200
+
+
+def cancel(daemon: Daemon, request_id: str) -> httpx.Response:
+    return httpx.delete(f"{daemon.url}/admin/requests/{request_id}", timeout=60)
+
+
+def request_ids(daemon: Daemon) -> list[str]:
+    return [request["id"] for request in daemon.status()["requests"]]
+
+
+def test_a_cancelled_stream_ends_with_an_error(narrow: Daemon) -> None:
+    with narrow.stream("/v1/completions", ENDLESS) as stream:
+        stream.first_text()
+        [request_id] = eventually(lambda: request_ids(narrow), "the request is seen")
+        assert cancel(narrow, request_id).json() == {"id": request_id, "cancelled": 1}
+        *_, error, done = stream.data()
+    assert json.loads(error)["error"]["code"] == "cancelled"
+    assert done == "[DONE]"
+    eventually(narrow.is_idle, "the slot is free", FREE_LIMIT_S)
+    assert any(request_id in event["text"] for event in narrow.status()["events"])
+    assert cancel(narrow, request_id).status_code == 404
+
+
+def test_a_cancelled_answer_is_refused_and_not_sent_again(narrow: Daemon) -> None:
+    client = openai.OpenAI(base_url=f"{narrow.url}/v1", api_key="x", max_retries=2, timeout=60)
+    body: dict[str, Any] = {
+        "model": "default",
+        "prompt": ENDLESS["prompt"],
+        "max_tokens": 5000,
+        "extra_body": {"ignore_eos": True},
+    }
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(lambda: client.completions.create(**body))
+        [first] = eventually(lambda: request_ids(narrow), "the request runs")
+        waiting = pool.submit(lambda: client.completions.create(**body))
+        [second] = eventually(lambda: [each for each in request_ids(narrow) if each != first], "another one waits")
+        assert cancel(narrow, second).status_code == 200
+        with pytest.raises(openai.APIStatusError) as refused:
+            waiting.result(60)
+        assert (refused.value.status_code, refused.value.code) == (499, "cancelled")
+        assert request_ids(narrow) == [first]
+        assert cancel(narrow, first).status_code == 200
+        with pytest.raises(openai.APIStatusError, match="cancelled on the server"):
+            running.result(60)
+
+
+@pytest.mark.parametrize("request_id", ["cmpl", "cmpl-0123456789abcdef01234567", "..", "%00"])
+def test_what_is_not_in_flight_cannot_be_cancelled(narrow: Daemon, request_id: str) -> None:
+    with narrow.stream("/v1/completions", ENDLESS) as stream:
+        stream.first_text()
+        running = eventually(lambda: request_ids(narrow), "the request is seen")
+        response = cancel(narrow, request_id)
+        assert response.status_code in (404, 405)
+        assert "error" in response.json()
+        assert request_ids(narrow) == running

@@ -146,6 +146,7 @@ def test_options_without_effect_are_said(thinker: Daemon) -> None:
         ("/api/chat", {"messages": HI, "tools": [{"type": "other"}]}, "tools[0].type"),
         ("/api/chat", {"messages": [{"role": "assistant", "tool_calls": [5]}]}, "messages[0].tool_calls[0]"),
         ("/api/generate", {"prompt": "a", "suffix": "b"}, "suffix"),
+        ("/api/generate", {"suffix": "b"}, "suffix"),
         ("/api/generate", {"prompt": "a", "context": [1]}, "context"),
         ("/api/generate", {"prompt": 5}, "prompt"),
         ("/api/embed", {"input": "a"}, "model"),

@@ -17,13 +17,16 @@ pytestmark = pytest.mark.process
 
 FAMILIES = {
     "homespec_cached_prompt_tokens": "counter",
+    "homespec_draft_seconds": "counter",
     "homespec_drafter_ready": "gauge",
     "homespec_drafter_transitions": "counter",
     "homespec_drafter_withdrawn": "gauge",
     "homespec_engine_major_faults_per_second": "gauge",
     "homespec_engine_resident_bytes": "gauge",
     "homespec_engine_restarts": "counter",
+    "homespec_engine_starts": "counter",
     "homespec_host_available_bytes": "gauge",
+    "homespec_idle_unloads": "counter",
     "homespec_kv_total_tokens": "gauge",
     "homespec_kv_used_tokens": "gauge",
     "homespec_load_progress_ratio": "gauge",
@@ -49,6 +52,7 @@ FAMILIES = {
     "homespec_spec_decode_num_drafts": "counter",
     "homespec_target_resident_ratio": "gauge",
     "homespec_uptime_seconds": "gauge",
+    "homespec_verify_seconds": "counter",
     "vllm:spec_decode_num_accepted_tokens": "counter",
     "vllm:spec_decode_num_accepted_tokens_per_pos": "counter",
     "vllm:spec_decode_num_draft_tokens": "counter",
@@ -83,7 +87,7 @@ def test_while_the_model_loads(models: Models, tmp_path: Path) -> None:
         assert status["memory"] is None
         assert families(daemon.metrics()) == FAMILIES
         assert value(daemon.metrics(), 'homespec_phase{phase="loading"}') == 1
-        for cause in ("low_memory", "stalled", "evicted", "recovered", "asked"):
+        for cause in ("low_memory", "stalled", "evicted", "recovered", "fits", "asked"):
             assert value(daemon.metrics(), f'homespec_drafter_transitions_total{{cause="{cause}"}}') == 0
 
         refused = daemon.post("/v1/completions", {"prompt": "a"})
@@ -119,7 +123,7 @@ def test_health_when_all_is_well(demo: Daemon) -> None:
     assert body["status"] == "ok"
     assert body["progress"] == 1
     assert body["device"] == "CPU"
-    assert body["drafter"] == "ngram"
+    assert body["drafter"] == "suffix"
     assert body["drafter_state"] == "ready"
     assert body["drafters"]["draft"] == {"state": "off", "reason": "no draft model configured; pass --draft PATH"}
 

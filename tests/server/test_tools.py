@@ -146,17 +146,6 @@ def test_speculation_does_not_change_a_call(daemon: Daemon) -> None:
     assert answers[0] == answers[1]
 
 
-def test_the_real_model_is_made_to_call(demo: Daemon) -> None:
-    body = {"messages": [{"role": "user", "content": "Switch on the light in the bath."}], "tools": [LIGHT]}
-    answers = []
-    for mode in ("off", "auto"):
-        options = {"tool_choice": "required", "seed": 3, "max_tokens": 80, "speculative": {"mode": mode}}
-        [call, *_] = whole(demo, {**body, **options, "parallel_tool_calls": False})["message"]["tool_calls"]
-        check_call(call)
-        answers.append(call["function"])
-    assert answers[0] == answers[1]
-
-
 def test_several_calls_have_an_index_each(thinker: Daemon) -> None:
     body = {"messages": HI, "tools": [NOW], "tool_choice": "required", "logit_bias": {"10": 100}, "max_tokens": 150}
     choice = whole(thinker, {**body, "seed": 1})

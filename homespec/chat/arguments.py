@@ -1,0 +1,187 @@
+"""The arguments of a call as JSON, from the ways in which models write them; as they come, and never taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from homespec.chat.values import TEXT_ONLY, as_json, quoted, types_of
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """One argument after the other between tags, each value as plain text; only what is no string is JSON."""
+
+    key: str
+    """In front of an argument's name."""
+    value: str
+    """Between its name and its value."""
+    close: str
+    """Behind its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Braces:
+    """JSON with bare names and marks of its own around strings."""
+
+    quote: str
+
+
+Style = Tags | Braces | None
+"""None: a JSON object."""
+
+
+class ArgumentReader(Protocol):
+    """Reads the arguments of one call."""
+
+    def read(self, text: str, *, final: bool) -> tuple[str, str, bool]:
+        """JSON of what has come, the text that is left, and whether the arguments are whole. final: no more comes."""
+        ...
+
+
+def argument_reader(style: Style, schema: Any, end: str) -> ArgumentReader:
+    """schema: of the function's arguments. end: the text behind all arguments, which is left."""
+    match style:
+        case Tags():
+            return TaggedReader(style, schema, end)
+        case Braces(quote):
+            return BraceReader(quote)
+        case None:
+            return JsonReader()
+
+
+def held_back(text: str, mark: str) -> int:
+    """Characters at the end of `text` that may be the start of `mark`."""
+    sizes = range(min(len(mark) - 1, len(text)), 0, -1)
+    return next((size for size in sizes if text.endswith(mark[:size])), 0)
+
+
+class JsonReader:
+    """Passes one object on, and finds its end."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = self._escaped = False
+
+    def read(self, text: str, *, final: bool) -> tuple[str, str, bool]:
+        end = self._end(text)
+        return text[:end], text[end:], self._depth == 0 and bool(text[:end].strip())
+
+    def _end(self, text: str) -> int:
+        for at, char in enumerate(text):
+            if self._in_string:
+                if self._escaped:
+                    self._escaped = False
+                elif char == "\\":
+                    self._escaped = True
+                elif char == '"':
+                    self._in_string = False
+            elif char == '"':
+                self._in_string = True
+            elif char in "{[":
+                self._depth += 1
+            elif char in "}]":
+                self._depth -= 1
+                if self._depth == 0:
+                    return at + 1
+        return len(text)
+
+
+class TaggedReader:
+    """Strings come out as they come in, other values when they are whole."""
+
+    def __init__(self, tags: Tags, schema: Any, end: str) -> None:
+        self._tags = tags
+        self._end = end
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        self._properties: Mapping[str, Any] = properties if isinstance(properties, dict) else {}
+        self._types: frozenset[str] | None = None
+        """Of the value that is being read; None between two arguments."""
+        self._next = "{"
+
+    def read(self, text: str, *, final: bool) -> tuple[str, str, bool]:
+        out = ""
+        while True:
+            is_between = self._types is None
+            json_text, rest, goes_on = self._between(text) if is_between else self._value(text, final)
+            out += json_text
+            if not goes_on:
+                return out, rest, is_between and bool(json_text)
+            text = rest
+
+    def _between(self, text: str) -> tuple[str, str, bool]:
+        tags = self._tags
+        if text.startswith(tags.key):
+            name, found, rest = text[len(tags.key) :].partition(tags.value)
+            if not found:
+                return "", text, False
+            self._types = types_of(self._properties.get(name))
+            begun = f'{self._next}"{quoted(name)}": ' + ('"' if self._types == TEXT_ONLY else "")
+            self._next = ", "
+            return begun, rest, True
+        if not text.startswith(self._end) and (tags.key.startswith(text) or self._end.startswith(text)):
+            return "", text, False
+        return ("{}" if self._next == "{" else "}"), text, False
+
+    def _value(self, text: str, final: bool) -> tuple[str, str, bool]:
+        assert self._types is not None
+        types, close = self._types, self._tags.close
+        before, found, rest = text.partition(close)
+        if found:
+            self._types = None
+            return quoted(before) + '"' if types == TEXT_ONLY else as_json(before, types), rest, True
+        if types != TEXT_ONLY:
+            return "", text, False
+        size = len(text) - (0 if final else held_back(text, close))
+        return quoted(text[:size]), text[size:], False
+
+
+class BraceReader:
+    """The object's opening brace has been read: it ends the function's name."""
+
+    def __init__(self, quote: str) -> None:
+        self._quote = quote
+        self._open = ["{"]
+        self._prefix = "{"
+        self._in_string = False
+        self._at_name = True
+
+    def read(self, text: str, *, final: bool) -> tuple[str, str, bool]:
+        out, self._prefix = self._prefix, ""
+        while text and self._open:
+            json_text, rest = self._string(text, final) if self._in_string else self._structure(text)
+            out += json_text
+            if rest == text:
+                break
+            text = rest
+        return out, text, not self._open
+
+    def _string(self, text: str, final: bool) -> tuple[str, str]:
+        before, found, rest = text.partition(self._quote)
+        if found:
+            self._in_string = False
+            return quoted(before) + '"', rest
+        size = len(text) - (0 if final else held_back(text, self._quote))
+        return quoted(text[:size]), text[size:]
+
+    def _structure(self, text: str) -> tuple[str, str]:
+        """The next character outside strings, or the next bare name; nothing where more must come first."""
+        if text.startswith(self._quote):
+            self._in_string, self._at_name = True, False
+            return '"', text[len(self._quote) :]
+        if self._quote.startswith(text):
+            return "", text
+        char = text[0]
+        if self._at_name and char not in "{}[], \n":
+            name, found, rest = text.partition(":")
+            self._at_name = not found
+            return (json.dumps(name.strip(), ensure_ascii=False) + ":", rest) if found else ("", text)
+        if char in "{[":
+            self._open.append(char)
+        elif char in "}]":
+            self._open.pop()
+        if char in "{[,}]":
+            self._at_name = char in "{," and self._open[-1:] == ["{"]
+        return char, text[1:]

@@ -1,0 +1,36 @@
+"""Which way of writing tool calls a chat template teaches."""
+
+from __future__ import annotations
+
+
+def detect(template: str) -> str | None:
+    """Name of the format that a chat template teaches; None for none, or for one that is not in the table."""
+    if "<｜tool▁calls▁begin｜>" in template:
+        return "deepseek" if "```json" in template else "deepseek_v31"
+    if "[TOOL_CALLS]" in template:
+        if "[ARGS]" in template:
+            return "mistral_args"
+        return "mistral_spaced" if "[TOOL_CALLS] [" in template else "mistral"
+    if "<invoke name=" in template:
+        return None  # each argument in a tag of its own name: MiniMax
+    if "<arg_key>" in template:
+        return "glm_dense" if "</arg_key><arg_value>" in template else "glm"
+    if "<parameter=" in template:
+        return "seed" if "<seed:tool_call>" in template else "qwen_xml"
+    if "<|channel|>commentary" in template and "functions." in template:
+        return "harmony"
+    if "<|tool_call>call:" in template:
+        return "gemma"
+    if "<tool_call>" in template:
+        return "hermes"
+    if "<|tool_call|>" in template:
+        if "<|/tool_call|>" not in template:
+            return "granite"
+        return "phi_list" if "<|tool_call|>[" in template else "phi"
+    if "<TOOLCALL>" in template:
+        return "nemotron"
+    if "<function=" in template:
+        return "functionary"
+    if "<|python_tag|>" in template or ('"parameters": ' in template and "<|start_header_id|>" in template):
+        return "llama3"
+    return None
