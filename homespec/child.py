@@ -13,17 +13,8 @@ from contextlib import suppress
 import msgspec
 
 from homespec.errors import EngineError
-from homespec.frames import (
-    HEADER_BYTES,
-    EngineSettings,
-    Frame,
-    FromEngine,
-    Start,
-    Stop,
-    body_length,
-    decode_from_engine,
-    encode,
-)
+from homespec.frames import EngineSettings, Frame, FromEngine, Start, Stop
+from homespec.link import HEADER_BYTES, body_length, decode_from_engine, encode
 
 STOP_TIMEOUT_S = 1.5
 KILLED = "killed by SIGKILL"

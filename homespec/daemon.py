@@ -25,15 +25,19 @@ from homespec.headroom.monitor import Monitor, Watching
 from homespec.headroom.planner import fit
 from homespec.headroom.policy import Policy
 from homespec.headroom.probe import Probe, card_addresses
-from homespec.launch import engine_settings
+from homespec.headroom.reconsider import reconsider
+from homespec.offers import Offers
 from homespec.server.app import create_app
 from homespec.service.announce import Announcer
 from homespec.service.changes import describe, following
 from homespec.service.listening import listen
 from homespec.service.notify import Notifier
 from homespec.status import Phase
-from homespec.store.model_file import resolve, served_name
-from homespec.supervisor import Fit, MissingGpu, Supervisor
+from homespec.supervision.gpu_wait import MissingGpu
+from homespec.supervision.limits import Limits
+from homespec.supervision.plan import Fit
+from homespec.supervision.rest import IdleRule
+from homespec.supervisor import Supervisor
 from homespec.units import one_line
 
 logger = logging.getLogger("homespec.daemon")
@@ -66,17 +70,11 @@ class Daemon:
         Raises ConfigError, ModelNotFound or ModelCorrupt.
         """
         self._reread = reread
-        self._take(settings, _resolve(settings))
-        self._supervisor = Supervisor(
-            self._engine_settings,
-            max_queue=settings.max_queue,
-            stall_timeout_s=settings.stall_timeout_s,
-            queue_timeout_s=settings.queue_timeout_s,
-            missing_gpu=_missing_gpu(settings),
-            fit=_fit(settings),
-        )
+        self._settings, self._offers = settings, Offers(settings, _fit)
+        self._supervisor = Supervisor(self._offers.plan(self._offers.default), _limits(settings))
         self._cards = Cards()
         self._monitor = Monitor(self._supervisor, self._watching())
+        self._supervisor.on_ready(lambda _: self._monitor.follow(self._watching()))
         self._notifier = notifier
         self._announcer = Announcer(notifier, self._supervisor)
         self._app = self._create_app()
@@ -123,25 +121,22 @@ class Daemon:
         for task in (*done, supervising):
             await task
 
-    def _take(self, settings: Settings, model_path: Path) -> None:
-        self._settings = settings
-        self.model_path = model_path
-        self.model_id = settings.model_id or served_name(settings.model, model_path)
-        self._engine_settings = engine_settings(settings, model_path, self.model_id)
+    @property
+    def model_path(self) -> Path:
+        return self._offers.default.path
 
     def _create_app(self) -> FastAPI:
-        return create_app(
-            self._supervisor, self._monitor, self._settings, model_id=self.model_id, model_path=str(self.model_path)
-        )
+        return create_app(self._supervisor, self._monitor, self._settings, self._offers)
 
     def _watching(self) -> Watching:
         settings = self._settings
         return Watching(
-            Probe(self.model_path, self._cards),
+            Probe(Path(self._supervisor.plan.asked.model_path), self._cards),
             Policy(settings.pressure_hold_s),
             WantedMarks.of(settings),
             poll_s=settings.pressure_poll_s,
             maps_target=settings.mmap,
+            reconsider=partial(reconsider, marks=WantedMarks.of(settings)),
         )
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,31 +156,41 @@ class Daemon:
 
     async def _reload(self) -> str:
         """Read the settings again and follow them; what was done. Raises HomespecError and leaves all as it was."""
-        old, old_path, old_engine = self._settings, self.model_path, self._engine_settings
+        old, old_offers = self._settings, self._offers
         wanted = self._reread()
         settings = following(old, wanted)
-        self._take(settings, _resolve(settings))
+        offers = await asyncio.to_thread(Offers, settings, _fit)
+        await asyncio.to_thread(offers.take_over, old_offers)
+        self._settings, self._offers = settings, offers
         try:
             app = self._create_app()
-            supervisor = self._supervisor
-            if restarts := self._engine_settings != old_engine:
-                reason = await supervisor.restart(self._engine_settings, _fit(settings))
-                if reason is not None:
-                    raise EngineError(reason)
+            restarts = await self._follow(old_offers, offers)
         except HomespecError:
-            self._take(old, old_path)
+            self._settings, self._offers = old, old_offers
             raise
-        supervisor.set_limits(
-            max_queue=settings.max_queue,
-            stall_timeout_s=settings.stall_timeout_s,
-            queue_timeout_s=settings.queue_timeout_s,
-            missing_gpu=_missing_gpu(settings),
-            fit=_fit(settings),
-        )
+        self._supervisor.set_limits(_limits(settings))
         self._monitor.follow(self._watching())
         logging.getLogger().setLevel(settings.log_level.upper())
         self._app = app
         return describe(old, wanted, engine_restarts=restarts)
+
+    async def _follow(self, old: Offers, new: Offers) -> bool:
+        """Have the engine serve what is offered now; whether it starts anew for that. Raises EngineError when the new
+        target does not load.
+        """
+        supervisor, home = self._supervisor, new.plan(new.default)
+        plan = supervisor.plan
+        if plan is old.plan(old.default):
+            wanted = home
+        else:
+            offer = await asyncio.to_thread(new.find, plan.model_id)
+            wanted = (offer and new.plan_made(offer)) or home
+        if restarts := wanted is not plan:
+            reason = await supervisor.restart(wanted)
+            if reason is not None:
+                raise EngineError(reason)
+        supervisor.set_home(home)
+        return restarts
 
     async def _shutdown(
         self,
@@ -235,16 +240,20 @@ class Daemon:
                 loop.remove_signal_handler(number)
 
 
-def _missing_gpu(settings: Settings) -> MissingGpu:
-    return MissingGpu(settings.gpu_wait_s, settings.gpu_missing)
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_queue=settings.max_queue,
+        queue_timeout_s=settings.queue_timeout_s,
+        turn_s=settings.turn_s,
+        stall_timeout_s=settings.stall_timeout_s,
+        load_timeout_s=settings.load_timeout_s,
+        missing_gpu=MissingGpu(settings.gpu_wait_s, settings.gpu_missing),
+        idle=IdleRule(settings.idle_unload_s),
+    )
 
 
 def _fit(settings: Settings) -> Fit | None:
     return partial(fit, marks=WantedMarks.of(settings)) if settings.fit == "auto" else None
-
-
-def _resolve(settings: Settings) -> Path:
-    return resolve(settings.model, demo=settings.demo, models_dir=settings.models_dir)
 
 
 def _card_addresses(supervisor: Supervisor) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from homespec.config import Settings
 from homespec.errors import ModelError
 from homespec.frames import EngineSettings
+from homespec.store.companions import companions
 from homespec.store.model_file import check, find
 from homespec.store.shards import parts
 from homespec.units import MIB, one_line
@@ -27,6 +28,7 @@ def engine_settings(settings: Settings, model_path: Path, model_id: str) -> Engi
         model_path=str(model_path),
         model_id=model_id,
         draft_path=draft_path,
+        draft_candidates=_candidates(settings, model_path),
         quarantined=quarantined,
         drafter_mode="off" if settings.draft == "off" else "auto",
         draft_window=None if settings.draft_window == "full" else settings.draft_window,
@@ -38,15 +40,24 @@ def engine_settings(settings: Settings, model_path: Path, model_id: str) -> Engi
         slots=settings.slots,
         cached_prefixes=settings.cached_prefixes,
         threads=None if settings.threads == "auto" else settings.threads,
+        nice=settings.nice,
         n_gpu_layers=-1 if settings.gpu_layers == "auto" else settings.gpu_layers,
         kv_type=settings.kv_type,
         flash_attention=settings.flash_attention,
         mmap=settings.mmap,
         acceptance=settings.acceptance,
         exactness=settings.exactness,
+        embeddings=settings.embeddings,
         chat_template=settings.chat_template,
         log_native=settings.log_level == "debug",
     )
+
+
+def _candidates(settings: Settings, model_path: Path) -> tuple[str, ...]:
+    """Files that lie with the model. Only where both are weighed: whether they fit, and whether they pay."""
+    if settings.draft != "auto" or settings.fit == "off" or settings.controller == "off":
+        return ()
+    return tuple(_path_text(path) for path in companions(model_path))
 
 
 def _path_text(path: Path) -> str:

@@ -17,6 +17,7 @@ from homespec.status import (
     MonitorStatus,
     Phase,
     PoolStatus,
+    StartCause,
     Status,
     ThroughputStatus,
     Watch,
@@ -69,6 +70,8 @@ class Ledger:
             cached_tokens=past.cached_tokens + now.cached_tokens,
             output_tokens=past.output_tokens + now.output_tokens,
             preemptions=past.preemptions + now.preemptions,
+            draft_s=past.draft_s + now.draft_s,
+            verify_s=past.verify_s + now.verify_s,
             skipped_drafts=dict(Counter(past.skipped_drafts) + Counter(now.skipped_drafts)),
         )
 
@@ -129,6 +132,14 @@ class _Page:
             phase.add_metric([each.value], float(status.phase is each))
         yield phase
         yield _counter("homespec_engine_restarts", "Engine processes that died", status.engine.restarts)
+        starts = CounterMetricFamily("homespec_engine_starts", "Engine processes started, by cause", labels=["cause"])
+        for cause in StartCause:
+            starts.add_metric([cause.value], status.engine.starts.get(cause, 0))
+        yield starts
+        unloads = CounterMetricFamily("homespec_idle_unloads", "Models unloaded while nobody asked", labels=["model"])
+        for model in ("drafter", "target"):
+            unloads.add_metric([model], status.engine.idle_unloads.get(model, 0))
+        yield unloads
         yield _gauge("homespec_uptime_seconds", "Age of the daemon", status.uptime_s)
         yield _gauge("homespec_load_progress_ratio", "Progress of loading the target", status.load_progress)
         state = GaugeMetricFamily("homespec_drafter_ready", "1 when the drafter may be used", labels=["drafter"])
@@ -146,6 +157,8 @@ class _Page:
         yield _counter("homespec_output_tokens", "Tokens generated", counters.output_tokens)
         yield _counter("homespec_rounds", "Target passes that produced tokens", counters.rounds)
         yield _counter("homespec_preemptions", "Sequences put back for want of KV memory", counters.preemptions)
+        yield _counter("homespec_draft_seconds", "Time that drafters took", counters.draft_s)
+        yield _counter("homespec_verify_seconds", "Time that the target's passes took in rounds", counters.verify_s)
         yield _gauge("homespec_requests_running", "Requests in a slot", status.queue.running)
         yield _gauge("homespec_requests_waiting", "Requests waiting for a slot", status.queue.waiting)
         skipped = CounterMetricFamily(

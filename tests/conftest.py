@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kits.models import Models
+from tests.kits.notify_socket import NotifySocket
 
 settings.register_profile(
     "homespec", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -39,3 +40,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 def demo_path(models: Models) -> Path:
     """The real model that ships in the `demo` extra."""
     return models.demo
+
+
+@pytest.fixture
+def manager_socket(tmp_path: Path) -> Iterator[NotifySocket]:
+    """A stand-in for the service manager."""
+    socket = NotifySocket(tmp_path)
+    yield socket
+    socket.close()

@@ -92,12 +92,14 @@ class TestTotals:
                     engine,
                     rounds=engine.rounds + rounds,
                     output_tokens=engine.output_tokens + tokens,
+                    verify_s=engine.verify_s + rounds / 64,
                     skipped_drafts={key: count for key, count in sums.items() if count},
                 )
                 ledger.observe(replace(snapshot(), counters=engine), float(now))
             after = ledger.counters()
             assert after.rounds >= before.rounds
             assert after.output_tokens >= before.output_tokens
+            assert after.verify_s >= before.verify_s
             assert all(after.skipped_drafts.get(key, 0) >= count for key, count in before.skipped_drafts.items())
             before = after
 

@@ -6,14 +6,17 @@ import asyncio
 import time
 
 from homespec.errors import ErrorInfo
-from homespec.frames import Answer, Delta, Detokenize, Generate, Refused, Tokenize
+from homespec.frames import Answer, Delta, Generate, Refused, Request
+from homespec.supervision.plan import Plan
 
 
 class Job:
     """The frames that answer one request, in order, ending with one that is not a Delta."""
 
-    def __init__(self, frame: Generate | Tokenize | Detokenize, *, client: str = "") -> None:
+    def __init__(self, frame: Request, plan: Plan, *, client: str = "") -> None:
         self.frame = frame
+        self.plan = plan
+        """Of the model that is to answer."""
         self.client = client
         """Who asks: requests of different clients are served in turn."""
         self.received_at = time.monotonic()
@@ -28,6 +31,10 @@ class Job:
     @property
     def id(self) -> str:
         return self.frame.request_id
+
+    @property
+    def needs_slot(self) -> bool:
+        return isinstance(self.frame, Generate)
 
     def put(self, answer: Answer) -> None:
         self.has_sent = self.has_sent or isinstance(answer, Delta)

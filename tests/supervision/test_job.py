@@ -3,12 +3,13 @@ from __future__ import annotations
 import asyncio
 
 from homespec.errors import ErrorInfo
-from homespec.frames import Delta, Generate, Refused, Sampling, TextPrompt
-from homespec.job import Job
+from homespec.frames import Delta, EngineSettings, Generate, Refused, Sampling, TextPrompt
+from homespec.supervision.job import Job
+from homespec.supervision.plan import Plan
 
 
 def a_job() -> Job:
-    return Job(Generate("r1", TextPrompt("a"), Sampling()))
+    return Job(Generate("r1", TextPrompt("a"), Sampling()), Plan(EngineSettings("m.gguf", "m")))
 
 
 async def test_frames_come_in_order() -> None:

@@ -16,6 +16,14 @@ class Progress:
     busy: bool = False
     heard: float = 0.0
 
+    def begin(self, now: float) -> None:
+        """An engine is ready and has nothing to do yet."""
+        self.counter, self.since, self.busy, self.heard = 0, now, False, now
+
+    def end(self) -> None:
+        """There is no engine."""
+        self.begin(0.0)
+
     def beat(self, frame: Heartbeat, now: float) -> None:
         if frame.progress != self.counter or not frame.busy:
             self.since = now

@@ -6,15 +6,19 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.fair_queue import FairQueue
-from homespec.frames import Generate, Sampling, TextPrompt
-from homespec.job import Job
+from homespec.frames import EngineSettings, Generate, Sampling, TextPrompt
+from homespec.supervision.fair_queue import FairQueue
+from homespec.supervision.job import Job
+from homespec.supervision.plan import Plan
 
 _ids = itertools.count()
 
 
+PLAN = Plan(EngineSettings("m.gguf", "m"))
+
+
 def job(client: str) -> Job:
-    return Job(Generate(f"r{next(_ids)}", TextPrompt("a"), Sampling()), client=client)
+    return Job(Generate(f"r{next(_ids)}", TextPrompt("a"), Sampling()), PLAN, client=client)
 
 
 def filled(clients: str) -> tuple[FairQueue, list[Job]]:
@@ -40,6 +44,22 @@ def test_clients_are_served_in_turn() -> None:
 def test_a_client_s_own_requests_keep_their_order() -> None:
     queue, jobs = filled("aba")
     assert [queue.pop(), queue.pop(), queue.pop()] == jobs
+
+
+def test_one_that_may_not_start_stands_in_nobody_s_way() -> None:
+    queue, jobs = filled("aab")
+    assert queue.pop(lambda each: each is not jobs[0]) is jobs[1]
+    assert queue.pop(lambda each: each.client == "b") is jobs[2]
+    assert queue.pop(lambda each: each is not jobs[0]) is None
+    assert queue.jobs() == [jobs[0]]
+
+
+def test_one_that_is_put_back_is_first_again() -> None:
+    queue, jobs = filled("aab")
+    first = queue.pop()
+    assert first is jobs[0]
+    queue.put_back(first)
+    assert queue.pop(lambda each: each.client == "a") is first
 
 
 def test_the_longest_line_makes_room() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
-from homespec.job import Job
+from homespec.supervision.job import Job
 
 
 class FairQueue:
@@ -28,16 +29,22 @@ class FairQueue:
     def put(self, job: Job) -> None:
         self._lines.setdefault(job.client, deque()).append(job)
 
-    def pop(self) -> Job | None:
-        """The next job; its client then comes last."""
-        if not self._lines:
-            return None
-        client = next(iter(self._lines))
-        line = self._lines.pop(client)
-        job = line.popleft()
-        if line:
-            self._lines[client] = line
-        return job
+    def put_back(self, job: Job) -> None:
+        """In front of all others of its client: it has had its turn before."""
+        self._lines.setdefault(job.client, deque()).appendleft(job)
+
+    def pop(self, may_start: Callable[[Job], bool] = lambda _: True) -> Job | None:
+        """The next job of those that may start; its client then comes last."""
+        for client, line in self._lines.items():
+            job = next(filter(may_start, line), None)
+            if job is None:
+                continue
+            line.remove(job)
+            del self._lines[client]
+            if line:
+                self._lines[client] = line
+            return job
+        return None
 
     def remove(self, job: Job) -> bool:
         """False when it does not wait here."""

@@ -1,0 +1,282 @@
+"""One engine after another: what it is started for, and what follows its end.
+
+Single writer: everything here runs on the daemon's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from homespec.errors import EngineError, ErrorInfo, GpuMissing, HomespecError
+from homespec.frames import Frame
+from homespec.status import ModelStatus, Phase, StartCause
+from homespec.supervision.absence import Absence
+from homespec.supervision.course import Course
+from homespec.supervision.engine import Ended, Engine
+from homespec.supervision.fast_failures import FastFailures
+from homespec.supervision.gpu_wait import GpuWait
+from homespec.supervision.hearing import Hearing
+from homespec.supervision.limits import Limits
+from homespec.supervision.plan import Plan
+from homespec.supervision.progress import Progress
+from homespec.supervision.requests import Requests, unavailable
+from homespec.supervision.state import State
+from homespec.supervision.suspicion import suspects
+
+
+class Life:
+    """Keeps the engine alive that the plan of the moment wants, or none while nobody asks for one."""
+
+    def __init__(self, plan: Plan, state: State, requests: Requests, limits: Limits) -> None:
+        self.course = Course(plan, requests)
+        self.limits = limits
+        self.engine: Engine | None = None
+        self.progress = Progress()
+        self.absence = Absence()
+        self.restarts = 0
+        self.last_exit: str | None = None
+        self.stopped = asyncio.Event()
+        self.on_ready: Callable[[Plan], None] = lambda _: None
+        self._state = state
+        self._requests = requests
+        self._called = asyncio.Event()
+        self._gpu_wait = GpuWait(state, self._pause)
+        self._failures = FastFailures()
+        self._stall = ""
+        """Why the engine was killed."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.course.plan
+
+    @property
+    def ready_engine(self) -> Engine | None:
+        return self.engine if self._state.phase is Phase.READY else None
+
+    def tell_engine(self, frame: Frame) -> None:
+        if (engine := self.ready_engine) is not None:
+            engine.child.send(frame)
+
+    # What is asked of it
+
+    async def run(self) -> None:
+        """Until `stop`. Raises ModelError when the target cannot be loaded, EngineError when it keeps dying."""
+        while not self.stopped.is_set():
+            if self._state.phase is Phase.IDLE:
+                await self._wait_for_call()
+            else:
+                await self._live_once()
+
+    def call(self) -> None:
+        """There may be something to load."""
+        self._called.set()
+
+    def swap(self, plan: Plan) -> None:
+        """Load another model in place of the present one, which has nothing to do."""
+        assert self.engine is not None
+        self._state.tell("model", f"{self.plan.model_id} makes room for {plan.model_id}, which a request asks for")
+        self._load(plan, StartCause.SWAP)
+        self._dismiss(self.engine)
+
+    def unload(self, why: str) -> None:
+        """End the engine, and load again when a request comes."""
+        assert self.engine is not None
+        self._state.enter(Phase.IDLE, f"{self.plan.model_id} is not loaded: {why}; the next request loads it")
+        self._state.idle_unloads["target"] += 1
+        self._state.tell("model", f"{self.plan.model_id} unloaded: {why}")
+        self._dismiss(self.engine)
+
+    async def replace(self, plan: Plan) -> str | None:
+        """Go on as another plan wants it. When that cannot be loaded, the plan from before comes back, and the reason
+        is returned.
+        """
+        if self._state.phase is Phase.IDLE:
+            self.course.exchange(plan)
+            return None
+        outcome = self.course.replace(plan)
+        self._gpu_wait.over()
+        self._state.enter(Phase.RESTARTING, "starting the engine with a new configuration")
+        if self.engine is not None:
+            self._dismiss(self.engine)
+        return await outcome
+
+    async def stop(self) -> None:
+        self.stopped.set()
+        self._called.set()
+        self._requests.hold()
+        if self.engine is not None:
+            await self.engine.child.stop()
+
+    def kill(self, why: str = "") -> None:
+        """End the engine at once; `why` is what it is found to have died of."""
+        if self.engine is None:
+            return
+        if why:
+            self._requests.hold()
+            self._stall = why
+            self._state.enter(Phase.STALLED, f"the engine {why}; killing it")
+            self._state.tell("engine", self._state.detail)
+        self.engine.child.kill()
+
+    # One engine
+
+    async def _wait_for_call(self) -> None:
+        self._called.clear()
+        if (plan := self._requests.next_plan()) is not None:
+            self._load(plan, StartCause.DEMAND)
+        else:
+            await self._called.wait()
+
+    async def _live_once(self) -> None:
+        """One engine, from what it is to be to what follows its end."""
+        plan = self.plan
+        ended = await self._fit_and_run(plan)
+        if self.stopped.is_set():
+            return
+        if ended.was_dismissed or plan is not self.plan:
+            self._failures.forget()
+        elif ended.load_error is not None:
+            await self._not_loaded(ended.load_error)
+        else:
+            await self._died(ended)
+
+    async def _fit_and_run(self, plan: Plan) -> Ended:
+        try:
+            if plan.must_be_fitted:
+                await self._measure(plan)
+        except HomespecError as error:
+            return Ended(load_error=error)
+        if self.stopped.is_set() or plan is not self.plan:
+            return Ended(was_dismissed=True)
+        return await self._run_engine(plan)
+
+    async def _measure(self, plan: Plan) -> None:
+        """Nothing is loaded meanwhile, so that the readings are those of a box at rest."""
+        self._state.detail = "measuring what fits"
+        events = await plan.measure(self.stopped)
+        if plan is self.plan:
+            for text in events:
+                self._state.tell("model", text)
+            self._state.detail = "starting the engine"
+
+    async def _run_engine(self, plan: Plan) -> Ended:
+        self._stall = ""
+        self._state.begin_load(self.course.cause)
+        engine = self.engine = await Engine.start(plan, self.absence.pressure)
+        if self.stopped.is_set() or plan is not self.plan:
+            engine.dismiss()
+        hearing = Hearing(plan, self._state, self._requests, self.progress, self._ready)
+        ended = await engine.run(hearing.receive)
+        self.engine = None
+        if ended.was_dismissed and not self.stopped.is_set():
+            self._engine_gone("was started anew for a new configuration", code="engine_restarted")
+        return ended
+
+    def _ready(self, model: ModelStatus) -> None:
+        """The engine of the moment may be asked."""
+        engine, plan, state = self.engine, self.plan, self._state
+        if engine is None or engine.is_dismissed or self.stopped.is_set():
+            return
+        state.model = plan.facts = model
+        state.load_progress = 1.0
+        state.enter(Phase.READY, f"ready, {plan.degraded}" if plan.degraded else "ready")
+        self._gpu_wait.over()
+        self.course.arrived()
+        self.progress.begin(time.monotonic())
+        state.tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
+        self.on_ready(plan)
+        engine.catch_up(self.absence.reason)
+        self._requests.serve_from(engine.child, plan)
+
+    # What follows
+
+    async def _not_loaded(self, error: HomespecError) -> None:
+        """Raises the error when there is nothing else to serve."""
+        if self._fall_back(str(error)) or await self._may_find_gpu(error):
+            self._failures.forget()
+        elif self._may_do_without:
+            self._do_without(str(error))
+        else:
+            self._state.enter(Phase.FAILED, str(error))
+            raise error
+
+    async def _may_find_gpu(self, error: HomespecError) -> bool:
+        if not isinstance(error, GpuMissing):
+            return False
+        return await self._gpu_wait.is_worth_a_try(self.plan, error, self.limits.missing_gpu)
+
+    async def _died(self, ended: Ended) -> None:
+        """Tell, suspect, and wait before the next engine. Raises EngineError when there is no point in one."""
+        reason = self.last_exit = self._stall or ended.how
+        self.restarts += 1
+        self.course.cause = StartCause.DEATH
+        self._state.enter(Phase.RESTARTING, f"the engine {reason}; starting it again")
+        self._state.tell("engine", f"died: {reason}")
+        self._suspect_drafters(reason, killed=ended.was_killed and not self._stall)
+        self._engine_gone(reason, code="engine_died")
+        self._failures.add(ended.ready_for_s)
+        if not self._failures.is_hopeless:
+            await self._pause(self._failures.backoff_s)
+            return
+        times = f"the engine died {self._failures.count} times in a row, last: {reason}"
+        self._failures.forget()
+        if self._fall_back(times):
+            return
+        if self._may_do_without:
+            self._do_without(times)
+            return
+        raise self._give_up(f"{times}; see the log above")
+
+    @property
+    def _may_do_without(self) -> bool:
+        return self._state.model is not None and self.course.is_dispensable
+
+    def _do_without(self, why: str) -> None:
+        """Whoever asked for this model is told; the next request may try again."""
+        text = f"{self.plan.model_id} cannot be loaded: {why}"
+        self._requests.fail_all(ErrorInfo(text, 500, "server_error", code="load_failed"), self.plan)
+        self._state.enter(Phase.IDLE, text)
+        self._state.tell("model", text)
+
+    def _give_up(self, message: str) -> EngineError:
+        self._state.enter(Phase.FAILED, message)
+        self._requests.fail_all(unavailable(message, "engine_failed"))
+        return EngineError(message)
+
+    def _suspect_drafters(self, reason: str, *, killed: bool) -> None:
+        """The target comes back without what its death is put down to."""
+        snapshot = self._state.ledger.snapshot
+        found = suspects(snapshot, reason, killed=killed) if snapshot else {}
+        for name, suspicion in found.items():
+            self.plan.quarantined[name] = suspicion
+            self._state.tell("drafter", f"{name} quarantined: {suspicion}")
+
+    def _fall_back(self, reason: str) -> bool:
+        if not self.course.fall_back(reason):
+            return False
+        self._state.enter(Phase.RESTARTING, f"{reason}; back to the configuration from before")
+        self._state.tell("engine", self._state.detail)
+        return True
+
+    def _load(self, plan: Plan, cause: StartCause) -> None:
+        self.course.turn_to(plan, cause)
+        self._state.load_progress = 0.0
+        self._state.enter(Phase.LOADING, f"loading {plan.model_id}")
+
+    def _dismiss(self, engine: Engine) -> None:
+        self.absence.idle = ""
+        self._requests.hold()
+        engine.dismiss()
+
+    def _engine_gone(self, reason: str, *, code: str) -> None:
+        self._state.ledger.engine_gone()
+        self.progress.end()
+        self._requests.engine_gone(reason, code=code)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not longer than until the end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stopped.wait(), seconds)
