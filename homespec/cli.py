@@ -37,7 +37,9 @@ Url = Annotated[str, typer.Option("--url", envvar="HOMESPEC_URL", help="Where th
 @app.command()
 def serve(
     model: Annotated[str | None, typer.Argument(help="GGUF file of the target, or its name in a store.")] = None,
-    draft: Annotated[str | None, typer.Option(help="Draft GGUF, 'auto' (free drafters) or 'off'.")] = None,
+    draft: Annotated[
+        str | None, typer.Option(help="Draft GGUF, 'auto' (what costs nothing, fits or pays) or 'off'.")
+    ] = None,
     max_draft_tokens: Annotated[str | None, typer.Option(metavar="N", help="Most tokens drafted per round.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve the small model of the 'demo' extra.")] = False,
     profile: Annotated[
@@ -103,14 +105,18 @@ def pair(
 
 @app.command()
 def top(
-    url: Url = DEFAULT_URL,
+    url: Annotated[
+        list[str] | None,
+        typer.Option("--url", envvar="HOMESPEC_URL", help="Where a daemon listens; may be given again."),
+    ] = None,
     web: Annotated[bool, typer.Option("--web", help="Serve the dashboard as a web page on this machine.")] = False,
     web_port: Annotated[int, typer.Option(help="With --web: port of the page.", min=1, max=65535)] = DEFAULT_WEB_PORT,
 ) -> None:
-    """Watch a daemon: the live dashboard."""
+    """Watch daemons: the live dashboard."""
     from homespec.tui import run_top, run_web
 
-    sys.exit(run_web(url, web_port) if web else run_top(url, os.environ.get("HOMESPEC_API_KEY")))
+    urls = url or [DEFAULT_URL]
+    sys.exit(run_web(urls, web_port) if web else run_top(urls, os.environ.get("HOMESPEC_API_KEY")))
 
 
 @app.command()
@@ -151,22 +157,36 @@ def chat(
 
 @app.command()
 def doctor(
-    url: Url = DEFAULT_URL,
+    url: Annotated[
+        str | None, typer.Option("--url", envvar="HOMESPEC_URL", help="Where the daemon listens; as configured.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration file (TOML).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For a bug report; nothing private is in it.")] = False,
     divergence: Annotated[bool, typer.Option("--divergence", help="Compare plain and drafted answers.")] = False,
     drafter: Annotated[str, typer.Option(help="With --divergence: the drafter to compare.")] = "auto",
     prompts: Annotated[int, typer.Option(help="With --divergence: number of prompts.", min=1)] = 12,
     max_tokens: Annotated[int, typer.Option(help="With --divergence: longest answer.", min=1)] = 128,
     max_draft_tokens: Annotated[int, typer.Option(help="With --divergence: D.", min=1, max=MAX_DRAFT_TOKENS)] = 7,
 ) -> None:
-    """Say what this box can do; with --divergence, prove that drafting changes no answer."""
-    from homespec.doctor.examination import examine, examine_divergence
+    """Look for what usually goes wrong, and say what to do about it.
 
+    With --divergence: compare plain and drafted answers instead.
+    """
     key = os.environ.get("HOMESPEC_API_KEY")
     if not divergence:
-        sys.exit(examine(url, key))
+        from homespec.doctor.examination import examine
+
+        sys.exit(examine(url, key, config, as_json_text=as_json))
+    from homespec.doctor.comparison import examine_divergence
+
     sys.exit(
         examine_divergence(
-            url, key, drafter=drafter, num_prompts=prompts, max_tokens=max_tokens, max_draft_tokens=max_draft_tokens
+            url or DEFAULT_URL,
+            key,
+            drafter=drafter,
+            num_prompts=prompts,
+            max_tokens=max_tokens,
+            max_draft_tokens=max_draft_tokens,
         )
     )
 
@@ -277,13 +297,24 @@ def profiles(
 
 @config_app.command("show")
 def config_show(
+    origin: Annotated[bool, typer.Option("--origin", help="Where each value came from.")] = False,
     profile: Annotated[str | None, typer.Option(help="As for serve.")] = None,
     config: Annotated[Path | None, typer.Option(help="Configuration file (TOML).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Values and origins, for programs.")] = False,
 ) -> None:
-    """Print every setting in effect and where it came from."""
-    from homespec.config_report import as_text
+    """Print every setting in effect."""
+    from homespec import config_report
 
-    print(as_text(load_layers({} if profile is None else {"profile": profile}, config)))
+    layers = load_layers({} if profile is None else {"profile": profile}, config)
+    print(config_report.as_json(layers) if as_json else config_report.as_text(layers, with_origin=origin))
+
+
+@config_app.command("example")
+def config_example() -> None:
+    """Print a configuration file with every key, its meaning and its default."""
+    from homespec.config_example import example
+
+    print(example(), end="")
 
 
 @app.command()

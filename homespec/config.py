@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-import os
-import tomllib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from homespec.config_sources import ENV_PREFIX, Layer, Origin, Sources, nearest, read_sources
 from homespec.errors import ConfigError
-from homespec.profiles.box import detect
-from homespec.profiles.profile import AUTO, OFF, Profile, named, pick
+from homespec.profiles.profile import AUTO, OFF
 from homespec.stats import MAX_DRAFT_TOKENS
 
-ENV_PREFIX = "HOMESPEC_"
 DEFAULT_PORT = 8642
 DEFAULT_WEB_PORT = DEFAULT_PORT + 1
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
-# Read by other parts of homespec, not settings of the daemon.
-_OTHER_VARIABLES = frozenset({"HOMESPEC_CONFIG", "HOMESPEC_URL"})
 
 KvType = Literal["auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
@@ -32,6 +26,15 @@ KvType = Literal["auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "
 def _split(value: Any) -> Any:
     """In the environment a list is one text with commas."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _tables(value: Any) -> Any:
+    """A model of which only the path is told may be that text alone. In the environment all of it is JSON."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    if not isinstance(value, dict):
+        return value
+    return {name: {"path": table} if isinstance(table, str) else table for name, table in value.items()}
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -50,10 +53,21 @@ class Settings(BaseSettings):
     """Name that clients use; None: the file's stem."""
     demo: bool = False
     """Serve the small model of the `demo` extra."""
+    models: Annotated[dict[str, dict[str, Any]], NoDecode, BeforeValidator(_tables)] = Field(default={})
+    """More models, by the name that requests use: a path, or a table with `path` and what differs from the rest."""
+    offer: Literal["own", "all", "off"] = "own"
+    """Models of the stores that a request may name too. own: those of homespec's own store; all: of every store that
+    `homespec models` lists; off: none."""
+    turn_s: float = Field(default=30.0, ge=0)
+    """While requests for other models wait: seconds after its load for which those for the loaded one go first."""
+    idle_unload_s: float = Field(default=0.0, ge=0)
+    """Seconds without a request after which the draft model is unloaded, and after as many again the target; the next
+    request loads them. 0: never."""
     models_dir: Path | None = None
     """Folder for pulled models; None: `homespec/models` in the platform's data folder."""
     draft: str = "auto"
-    """Path or name of a draft GGUF; `auto`: free drafters only; `off`: no drafting."""
+    """Path or name of a draft GGUF; `auto`: the free drafters, and of the files that lie with the model the best that
+    fits and pays; `off`: no drafting."""
     draft_window: Annotated[int, Field(ge=256, le=2**31 - 1)] | Literal["full"] = 1024
     """Tokens of a sequence that the draft model sees: the first few and the last ones. full: all of them."""
     past_outputs_mib: int = Field(default=0, ge=0, le=2**20)
@@ -72,11 +86,17 @@ class Settings(BaseSettings):
     not fit."""
     chat_template: str = "auto"
     """auto: the model file's own; `chatml`: a built-in one, which also makes a base model chat; else a Jinja file."""
+    embeddings: Literal["auto", "mean", "cls", "last"] = "auto"
+    """auto: an embedding model embeds texts, pooled as its file says, and no other model does; else the pooling, with
+    which a model that generates embeds beside, from a context of its own."""
     slots: int = Field(default=4, ge=1, le=64)
     """Requests that run at the same time."""
     cached_prefixes: int = Field(default=8, ge=0, le=128)
     """Finished prompts kept for reuse beside the running ones."""
     threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = "auto"
+    """CPU threads; auto: physical cores this process may use."""
+    nice: int = Field(default=5, ge=0, le=19)
+    """Added to the engine's nice level, so that other work on the box goes first; 0: as the daemon."""
     gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | Literal["auto"] = "auto"
     """Layers on the GPU; auto: as many as fit when there is one."""
     gpu_wait_s: float = Field(default=60.0, ge=0)
@@ -84,10 +104,13 @@ class Settings(BaseSettings):
     gpu_missing: Literal["fail", "cpu"] = "fail"
     """After that; fail: end with an error; cpu: serve from the CPU, and say so in /health."""
     kv_type: KvType = "auto"
+    """Type of the KV cache. auto: bf16 on the CPU, f16 on a GPU, q8_0 where that does not fit."""
     flash_attention: Literal["auto", "on", "off"] = "auto"
+    """auto: on for the CPU, else what the device can do."""
     fit: Literal["auto", "off"] = "auto"
     """auto: measure what the models take before they are loaded, refuse what does not fit; off: load and see."""
     mmap: bool = True
+    """Map the model file instead of reading it."""
     exactness: Literal["auto", "strict", "fast"] = "auto"
     """auto: measure whether drafting can change a bit, and say so; strict: take slower settings if needed, or refuse to
     start; fast: do not measure."""
@@ -102,11 +125,12 @@ class Settings(BaseSettings):
     pressure_hold_s: float = Field(default=30.0, ge=0)
     """Seconds without any pressure before the draft model may come back."""
     pressure_poll_s: float = Field(default=0.2, gt=0, le=10)
-    """Seconds between two looks at memory."""
+    """Seconds between two looks at memory; less near a low mark, down to an eighth."""
 
     host: str | None = None
     """Address to listen on; None: both loopbacks, ::1 and 127.0.0.1."""
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)
+    """0 takes a free one."""
     insecure: bool = False
     """Allow an address beyond loopback without an API key."""
     api_key: SecretStr | None = None
@@ -123,9 +147,13 @@ class Settings(BaseSettings):
     queue_timeout_s: float = Field(default=600.0, gt=0)
     """Seconds that a request waits for a slot before it gets 503."""
     max_body_bytes: int = Field(default=16 * 1024 * 1024, ge=1024)
+    """Largest request body."""
     stall_timeout_s: float = Field(default=120.0, gt=0)
     """Seconds without progress of a busy engine before it is killed and started again."""
+    load_timeout_s: float = Field(default=300.0, gt=0)
+    """Seconds without progress of a load before the same."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """debug shows llama.cpp's own lines too; never a prompt."""
 
     @classmethod
     def settings_customise_sources(
@@ -136,7 +164,22 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _FileSource(settings_cls)
+        return init_settings, env_settings
+
+    def of_model(self, name: str, path: str, given: Mapping[str, Any]) -> Settings:
+        """The same for another model. What belongs to one model alone is not taken over: its draft model, its template.
+
+        Raises ConfigError.
+        """
+        own = {"model": path, "model_id": name, "demo": False, "chat_template": "auto", "embeddings": "auto"}
+        if self.draft != OFF:
+            own["draft"] = AUTO
+        try:
+            return Settings(**{**dict(self), **own, **given})
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            key = ".".join(map(str, ("models", name, *fault["loc"][:1])))
+            raise ConfigError(f"{key} = {fault['input']!r}: {fault['msg']}") from error
 
     @property
     def draft_ceiling(self) -> int:
@@ -161,24 +204,24 @@ class Settings(BaseSettings):
         return frozenset(keys)
 
 
-class _FileSource(PydanticBaseSettingsSource):
-    """The values of the profile and of the configuration file that `load` has read."""
-
-    values: Mapping[str, Any] = {}
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        return self.values.get(field_name), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        return dict(self.values)
-
-
-def default_config_path() -> Path:
-    """Raises ConfigError when this user has no home to hold one."""
-    try:
-        return platformdirs.user_config_path("homespec") / "config.toml"
-    except RuntimeError as error:
-        raise ConfigError("there is no home folder for a configuration; pass --config, or set HOME") from error
+OF_A_MODEL = (
+    "draft",
+    "draft_window",
+    "max_draft_tokens",
+    "controller",
+    "ctx",
+    "chat_template",
+    "slots",
+    "cached_prefixes",
+    "threads",
+    "gpu_layers",
+    "kv_type",
+    "flash_attention",
+    "mmap",
+    "exactness",
+    "embeddings",
+)
+"""Keys that a table of `models` may hold beside `path`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +229,9 @@ class Layers:
     """Everything that settings are made of, and where each value came from."""
 
     settings: Settings
-    origins: dict[str, str]
-    """By key: default, profile NAME, the file, the variable or the flag."""
+    origins: dict[str, Origin]
+    """By key."""
+    sources: Sources
 
 
 def load(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
@@ -200,91 +244,21 @@ def load(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
 
 def load_layers(flags: Mapping[str, Any], config_file: Path | None = None) -> Layers:
     """The same, with the origin of each value. Raises ConfigError."""
-    values, file = _read_file(config_file)
-    _check_keys(values, file)
-    _check_environment()
-    profile = _profile(flags, values)
-    _FileSource.values = {**(profile.values() if profile else {}), **values}
+    sources = read_sources(flags, config_file, Settings.model_fields)
     try:
-        settings = Settings(**flags)
+        settings = Settings(**sources.given())
     except ValidationError as error:
-        raise ConfigError(_first_fault(error, flags, values, file)) from error
-    finally:
-        _FileSource.values = {}
+        raise ConfigError(_first_fault(error, sources)) from error
     _check_together(settings)
-    return Layers(settings, {key: _origin(key, flags, values, file, profile) for key in Settings.model_fields})
+    return Layers(settings, {key: sources.origin(key) for key in Settings.model_fields}, sources)
 
 
-def _profile(flags: Mapping[str, Any], values: Mapping[str, Any]) -> Profile | None:
-    """The profile that the layers above it ask for. `auto` on a box of no known kind is none."""
-    variables = {name.upper(): value for name, value in os.environ.items()}
-    name = str(flags.get("profile") or variables.get("HOMESPEC_PROFILE") or values.get("profile") or OFF)
-    if name == OFF:
-        return None
-    return pick(detect()) if name == AUTO else named(name)
-
-
-def _origin(key: str, flags: Mapping[str, Any], values: Mapping[str, Any], file: str, profile: Profile | None) -> str:
-    if key in flags:
-        return f"flag --{key.replace('_', '-')}"
-    variable = ENV_PREFIX + key.upper()
-    if variable in {name.upper() for name in os.environ}:
-        return f"environment {variable}"
-    if key in values:
-        return f"file {file}"
-    reason = profile.reason(key) if profile else None
-    return f"profile {profile.name}: {reason}" if profile and reason else "default"
-
-
-def _read_file(config_file: Path | None) -> tuple[dict[str, Any], str]:
-    from_environment = os.environ.get("HOMESPEC_CONFIG")
-    named = config_file or (Path(from_environment) if from_environment else None)
-    try:
-        path = named or default_config_path()
-    except ConfigError:  # a dynamic user has no home, and needs none
-        return {}, "no file"
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")), str(path)
-    except FileNotFoundError as error:
-        if named is None:
-            return {}, str(path)
-        raise ConfigError(f"config file {path} does not exist; check --config or HOMESPEC_CONFIG") from error
-    except OSError as error:
-        raise ConfigError(f"config file {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config file {path} is not valid TOML: {error}") from error
-
-
-def _check_keys(values: Mapping[str, Any], origin: str) -> None:
-    for key in values:
-        if key not in Settings.model_fields:
-            raise ConfigError(f"unknown key {key!r} in {origin}{_nearest(key, Settings.model_fields)}")
-        if key == "api_key":
-            raise ConfigError(f"api_key in {origin}: put it in HOMESPEC_API_KEY or in a file named by api_key_file")
-
-
-def _check_environment() -> None:
-    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | _OTHER_VARIABLES
-    for name in os.environ:
-        if name.upper().startswith(ENV_PREFIX) and name.upper() not in known:
-            raise ConfigError(f"unknown environment variable {name}{_nearest(name.upper(), known)}")
-
-
-def _nearest(name: str, known: Any) -> str:
-    matches = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else "; see docs/configuration.md for the known ones"
-
-
-def _first_fault(error: ValidationError, flags: Mapping[str, Any], values: Mapping[str, Any], origin: str) -> str:
+def _first_fault(error: ValidationError, sources: Sources) -> str:
     faults = error.errors(include_url=False)
     fault = faults[0]
     key = str(fault["loc"][0]) if fault["loc"] else "settings"
-    variable = ENV_PREFIX + key.upper()
-    if key in flags:
-        where = f"--{key.replace('_', '-')}"
-    else:
-        is_set = variable in {name.upper() for name in os.environ}
-        where = f"{key} in {origin}" if key in values and not is_set else variable
+    origin = sources.origin(key)
+    where = f"{key} in {origin.where}" if origin.layer in (Layer.FILE, Layer.PROFILE) else origin.where or key
     # A field of several types has one fault for each of them.
     messages = [each["msg"] for each in faults if each["loc"][:1] == fault["loc"][:1]]
     return f"{where} = {fault['input']!r}: {', or '.join(text[0].lower() + text[1:] for text in messages)}"
@@ -300,6 +274,19 @@ def _check_together(settings: Settings) -> None:
         )
     _check_marks(settings)
     _check_contradictions(settings)
+    _check_models(settings)
+
+
+def _check_models(settings: Settings) -> None:
+    for name, table in settings.models.items():
+        known = ("path", *OF_A_MODEL)
+        for key in table:
+            if key not in known:
+                raise ConfigError(f"unknown key {key!r} in models.{name}{nearest(key, known)}")
+        if not isinstance(path := table.get("path"), str):
+            raise ConfigError(f"models.{name} has no path; write the path of a GGUF file, or its name in a store")
+        given = {key: value for key, value in table.items() if key != "path"}
+        _check_contradictions(settings.of_model(name, path, given))
 
 
 def _check_contradictions(settings: Settings) -> None:

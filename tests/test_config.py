@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from homespec.config import Settings, load, load_layers
-from homespec.config_report import as_text
+from homespec.config_example import SAMPLES, example, meanings
+from homespec.config_report import as_json, as_text, toml
 from homespec.errors import ConfigError, ExitCode
 from homespec.profiles.box import Box
 from homespec.profiles.profile import named
@@ -282,9 +287,9 @@ def test_an_unknown_profile() -> None:
 
 
 def test_auto_takes_the_profile_of_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homespec.config.detect", lambda: Box("nvidia", 12 * GIB))
+    monkeypatch.setattr("homespec.config_sources.detect", lambda: Box("nvidia", 12 * GIB))
     assert load({"profile": "auto"}).ctx == named("nvidia-12").values()["ctx"]
-    monkeypatch.setattr("homespec.config.detect", lambda: Box("abacus", None))
+    monkeypatch.setattr("homespec.config_sources.detect", lambda: Box("abacus", None))
     assert load({"profile": "auto"}).ctx == "auto"
 
 
@@ -294,21 +299,87 @@ def test_every_value_has_an_origin(write_config: Any, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOMESPEC_API_KEY", "sk-secret")
     layers = load_layers({"port": 1})
     assert set(layers.origins) == set(Settings.model_fields)
-    assert layers.origins["slots"] == f"file {path}"
-    assert layers.origins["max_queue"] == "environment HOMESPEC_MAX_QUEUE"
-    assert layers.origins["port"] == "flag --port"
-    assert layers.origins["ctx"].startswith("profile cpu-8: ")
-    assert layers.origins["threads"] == "default"
+    assert str(layers.origins["slots"]) == f"file {path}"
+    assert str(layers.origins["max_queue"]) == "environment HOMESPEC_MAX_QUEUE"
+    assert str(layers.origins["port"]) == "flag --port"
+    assert str(layers.origins["ctx"]).startswith("profile cpu-8: ")
+    assert str(layers.origins["threads"]) == "default"
 
 
 def test_the_report_can_be_read_back(write_config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_config("allowed_hosts = ['box lan', 'b']\nmmap = false\nmodel = '/m/ü \\\\ x.gguf'")
+    path = write_config("allowed_hosts = ['box lan', 'b']\nmmap = false\nmodel = '/m/ü \\\\ x.gguf'")
     monkeypatch.setenv("HOMESPEC_API_KEY", "sk-secret")
     layers = load_layers({})
-    text = as_text(layers)
-    assert "sk-secret" not in text
-    read = tomllib.loads(text)
-    read.pop("api_key")
-    for key, value in read.items():
-        given = getattr(layers.settings, key)
-        assert value == (list(given) if isinstance(given, tuple) else given), key
+    for text in (as_text(layers), as_text(layers, with_origin=True)):
+        assert "sk-secret" not in text
+        read = tomllib.loads(text)
+        read.pop("api_key")
+        for key, value in read.items():
+            given = getattr(layers.settings, key)
+            assert value == (list(given) if isinstance(given, tuple) else given), key
+    assert "# file " not in as_text(layers)
+    assert "sk-secret" not in as_json(layers)
+    assert json.loads(as_json(layers))["mmap"] == {"value": False, "layer": "file", "where": str(path)}
+
+
+def test_the_example_has_every_key_with_its_meaning_and_its_default(home: Path) -> None:
+    assert meanings().keys() == Settings.model_fields.keys(), "each field needs a line of text under it"
+    path = home / "example.toml"
+    path.write_text(example())
+    assert load({}, path) == load({})
+    uncommented = re.sub(r"^#(?=\w+ = )", "", example(), flags=re.MULTILINE)
+    values = tomllib.loads(uncommented)
+    assert values.keys() == Settings.model_fields.keys() - {"api_key"}
+    for key, value in values.items():
+        if key not in SAMPLES:
+            assert value == Settings.model_fields[key].default, key
+
+
+def test_samples_are_values_that_would_be_taken(home: Path) -> None:
+    (home / "keys").write_text("a-key")
+    load({**SAMPLES, "api_key_file": home / "keys", "past_outputs_mib": 1})
+
+
+@given(
+    st.recursive(
+        st.booleans() | st.integers(-(2**31), 2**31) | st.text(st.characters(codec="utf-8", exclude_characters="\x7f")),
+        lambda inner: st.lists(inner).map(tuple) | st.dictionaries(st.text(st.characters(codec="ascii")), inner),
+        max_leaves=8,
+    )
+)
+def test_what_is_written_as_toml_is_read_back(value: Any) -> None:
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return [plain(each) for each in value] if isinstance(value, tuple) else value
+
+    assert tomllib.loads(f"key = {toml(value)}")["key"] == plain(value)
+
+
+def test_more_models_are_tables_or_only_paths(write_config: Any) -> None:
+    write_config('[models]\none = "/one.gguf"\n[models.two]\npath = "/two.gguf"\nctx = 512\n')
+    assert load({}).models == {"one": {"path": "/one.gguf"}, "two": {"path": "/two.gguf", "ctx": 512}}
+    shown = tomllib.loads(as_text(load_layers({})))
+    assert shown["models"] == load({}).models
+
+
+def test_more_models_from_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOMESPEC_MODELS", '{"one": "/one.gguf"}')
+    assert load({}).models == {"one": {"path": "/one.gguf"}}
+    monkeypatch.setenv("HOMESPEC_MODELS", "one")
+    assert fault({}).startswith("HOMESPEC_MODELS = 'one': ")
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ('path = "/x.gguf"\nctxx = 512', "unknown key 'ctxx' in models.one; did you mean 'ctx'?"),
+        ('path = "/x.gguf"\nport = 1', "unknown key 'port' in models.one"),
+        ("ctx = 512", "models.one has no path"),
+        ('path = "/x.gguf"\nctx = 5', "models.one.ctx = 5: "),
+        ('path = "/x.gguf"\nkv_type = "q8_0"\nflash_attention = "off"', "needs flash attention"),
+    ],
+)
+def test_a_fault_in_a_table_names_it(write_config: Any, table: str, complaint: str) -> None:
+    write_config(f"[models.one]\n{table}\n")
+    assert complaint in fault({})

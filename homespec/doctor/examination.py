@@ -1,101 +1,76 @@
-"""The examination itself: facts of the installation, state of the daemon, and on request the comparison."""
+"""`homespec doctor`: every check in its order, and the report."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from typing import Any
+import getpass
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
 
 from homespec import __version__
-from homespec.client.http import Client
-from homespec.doctor.divergence import Comparison, compare
-from homespec.doctor.prompts import PROMPTS
-from homespec.errors import ExitCode, HomespecError
-from homespec.status import DraftState, Status
-
-FACTS_TIMEOUT_S = 120
-
-
-def examine(url: str, api_key: str | None) -> ExitCode:
-    """Print what there is, one line each. FAILURE when the native library cannot be used."""
-    print(f"homespec           {__version__}, Python {sys.version.split()[0]}")
-    works = _print_library()
-    _print_daemon(url, api_key)
-    return ExitCode.OK if works else ExitCode.FAILURE
-
-
-def examine_divergence(
-    url: str, api_key: str | None, *, drafter: str, num_prompts: int, max_tokens: int, max_draft_tokens: int
-) -> ExitCode:
-    """Print a line per prompt and a verdict. FAILURE when an answer differs by more than rounding can explain."""
-    comparisons = compare(
-        Client(url, api_key),
-        PROMPTS[:num_prompts],
-        drafter=drafter,
-        max_tokens=max_tokens,
-        max_draft_tokens=max_draft_tokens,
-    )
-    return asyncio.run(_print_comparisons(comparisons))
+from homespec.config import Settings
+from homespec.doctor.build import Facts, check_build, pinned, read_facts, read_processor
+from homespec.doctor.check import Check, exit_code, ok
+from homespec.doctor.configuration import examine_configuration
+from homespec.doctor.daemon import ask, check_absent, check_status, url_of
+from homespec.doctor.folders import check_folders, store_folder
+from homespec.doctor.gpu import check_gpus, read_gpus
+from homespec.doctor.machine import examine_machine
+from homespec.doctor.models import check_draft, check_fit, find_target
+from homespec.doctor.privacy import Privacy
+from homespec.doctor.report import as_json, as_lines, cleaned
+from homespec.doctor.unit import examine_service
+from homespec.errors import ConfigError, ExitCode
+from homespec.status import Phase, Status
 
 
-async def _print_comparisons(comparisons_to_come: AsyncIterator[Comparison]) -> ExitCode:
-    comparisons = []
-    async for comparison in comparisons_to_come:
-        comparisons.append(comparison)
-        print(f"{comparison}   {comparison.prompt[:48]!r}", flush=True)
-    same = sum(comparison.is_same for comparison in comparisons)
-    rounding = sum(comparison.is_rounding for comparison in comparisons)
-    different = len(comparisons) - same - rounding
-    print(f"{same} of {len(comparisons)} the same, {rounding} differ by rounding, {different} differ by more")
-    return ExitCode.FAILURE if different else ExitCode.OK
+def examine(url: str | None, api_key: str | None, config_file: Path | None, *, as_json_text: bool) -> ExitCode:
+    """Print what was found. FAILURE when something does not work.
+
+    url, api_key: None takes those of the configuration.
+    """
+    settings, configuration = examine_configuration(config_file)
+    keys = _keys(settings)
+    found = _everything(url or url_of(settings), api_key or next(iter(sorted(keys)), None), settings, configuration)
+    checks = cleaned(found, Privacy.of(os.environ.get("HOME"), _user(), platform.node(), os.environ, keys))
+    print(as_json(checks) if as_json_text else "\n".join(as_lines(checks)))
+    return exit_code(checks)
 
 
-def _print_library() -> bool:
-    facts = _facts()
-    if "error" in facts:
-        print(f"llama.cpp          cannot be used: {facts['error']}")
-        return False
-    print(f"llama-cpp-python   {facts['llama_cpp_python']}, llguidance {facts['llguidance']}, numpy {facts['numpy']}")
-    print(f"devices            {', '.join(facts['devices'])}; {facts['threads']} threads by default")
-    missing = ", ".join(facts["missing_symbols"])
-    print(f"symbols            {'missing: ' + missing if missing else 'all that homespec binds are there'}")
-    for name, lacking in facts["drafters"].items():
-        print(f"can run {name:10} {'no: the library lacks ' + ', '.join(lacking) if lacking else 'yes'}")
-    return True
+def _everything(url: str, api_key: str | None, settings: Settings, configuration: Check) -> Iterator[Check]:
+    yield ok("homespec", f"{__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    facts = read_facts()
+    yield from check_build(facts, read_processor(), pinned())
+    asked = None if settings.gpu_layers == "auto" else settings.gpu_layers
+    yield from check_gpus(read_gpus(), facts.gpus if isinstance(facts, Facts) else None, asked)
+    yield configuration
+    path, model = find_target(settings)
+    yield model
+    if draft := check_draft(settings):
+        yield draft
+    status = asyncio.run(ask(url, api_key))
+    is_held = isinstance(status, Status) and status.phase is not Phase.FAILED
+    # What a running daemon holds is not free for a plan of the same model.
+    if path is not None and isinstance(facts, Facts) and not is_held:
+        yield from asyncio.run(check_fit(settings, path))
+    yield from check_status(url, status) if isinstance(status, Status) else check_absent(url, status, settings)
+    yield from examine_service()
+    yield from check_folders(settings)
+    yield from examine_machine(store_folder(settings))
 
 
-def _facts() -> dict[str, Any]:
-    """Asked of a process of its own: an abort of the library is an answer."""
-    command = [sys.executable, "-P", "-m", "homespec.engine.facts"]
+def _keys(settings: Settings) -> frozenset[str]:
+    """None when they cannot be read: whoever asks may not be who serves."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FACTS_TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": f"no answer within {FACTS_TIMEOUT_S} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        return {"error": lines[-1]}
-    facts: dict[str, Any] = json.loads(done.stdout)
-    return facts
+        return settings.api_keys()
+    except ConfigError:
+        return frozenset()
 
 
-def _print_daemon(url: str, api_key: str | None) -> None:
+def _user() -> str:
     try:
-        status = asyncio.run(Client(url, api_key).status())
-    except HomespecError as error:
-        print(f"daemon             not reached at {url}: {error}")
-        return
-    print(f"daemon             {status.phase} at {url}: {status.detail}; {status.engine.restarts} restarts")
-    _print_model(status)
-
-
-def _print_model(status: Status) -> None:
-    if status.model is not None:
-        model = status.model
-        print(f"model              {model.id}: {model.description}, {model.n_ctx} tokens, KV {model.kv_type}")
-    print(f"exactness          {status.exactness}: {status.exactness_reason}")
-    for drafter in status.speculation.drafters if status.speculation else ():
-        mark = "ready" if drafter.state is DraftState.READY else drafter.state.value
-        print(f"drafter {drafter.name:10} {mark}: {drafter.reason}")
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        return ""

@@ -45,4 +45,6 @@ def as_page(profile: Profile) -> str:
 
 
 def _settings(profile: Profile) -> str:
-    return ", ".join(f"{choice.key} {choice.value}" for choice in profile.settings)
+    """Those that tell the classes apart at a glance."""
+    shown = (choice for choice in profile.settings if choice.value != "auto" and not choice.key.endswith("_mark_mib"))
+    return ", ".join(f"{choice.key} {choice.value}" for choice in shown)

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 from homespec.service.notify import Notifier
 from homespec.status import Phase, SpeculationStatus
+from homespec.supervision.limits import Limits
 from homespec.supervisor import Supervisor
 
-START_LIMIT_S = 300.0
-"""An engine that is started must show some progress within this time; `TimeoutStartSec` of the units is the same."""
 _INTERVAL_S = 0.25
+_ANSWERING = (Phase.READY, Phase.IDLE)
+"""Requests are answered, after a load if need be."""
+_GRACE_S = 10.0
+"""The supervisor is to notice a load that hangs before the service manager does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,14 @@ class Pulse:
     unchanged_s: float
     """Since phase, load progress or detail changed."""
 
-    def is_real(self, stall_timeout_s: float) -> bool:
+    def is_real(self, limits: Limits) -> bool:
         """Whether the watchdog may be told that all is well."""
         match self.phase:
             case Phase.READY:
-                return self.waited_s <= stall_timeout_s
+                return self.waited_s <= limits.stall_timeout_s
             case Phase.LOADING | Phase.RESTARTING:
-                return self.unchanged_s <= START_LIMIT_S
-            case Phase.STOPPING:
+                return self.unchanged_s <= limits.load_timeout_s + _GRACE_S
+            case Phase.IDLE | Phase.STOPPING:
                 return True
             case _:
                 return False
@@ -76,7 +79,7 @@ class Announcer:
         if seen != self._seen:
             self._seen, self._changed_at = seen, now
             if not self._is_ready and supervisor.phase in (Phase.LOADING, Phase.RESTARTING):
-                self._notifier.send(EXTEND_TIMEOUT_USEC=int(START_LIMIT_S * 1e6))
+                self._notifier.send(EXTEND_TIMEOUT_USEC=int((supervisor.limits.load_timeout_s + _GRACE_S) * 1e6))
         self._tell_status()
         self._tell_ready()
         self._beat(now)
@@ -104,7 +107,7 @@ class Announcer:
             self._notifier.send(STATUS=line)
 
     def _tell_ready(self) -> None:
-        if not self._is_ready and not self._is_reloading and self._supervisor.phase is Phase.READY:
+        if not self._is_ready and not self._is_reloading and self._supervisor.phase in _ANSWERING:
             self._is_ready = True
             self._notifier.send(READY=1)
 
@@ -113,6 +116,6 @@ class Announcer:
         if watchdog_s is None or now < self._next_beat:
             return
         pulse = Pulse(self._supervisor.phase, self._supervisor.waited_s, now - self._changed_at)
-        if pulse.is_real(self._supervisor.stall_timeout_s):
+        if pulse.is_real(self._supervisor.limits):
             self._notifier.send(WATCHDOG=1)
             self._next_beat = now + watchdog_s / 4

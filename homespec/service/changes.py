@@ -25,9 +25,9 @@ def changed_keys(old: Settings, new: Settings) -> tuple[str, ...]:
 def describe(old: Settings, new: Settings, *, engine_restarts: bool) -> str:
     """One line: each changed key with both values, and what it takes. A key's text never shows: it is a secret type."""
     keys = changed_keys(old, new)
-    if not keys:
+    if not keys and not engine_restarts:
         return "configuration read again: nothing changed"
-    changes = [_change(key, old, new) for key in keys]
+    changes = [_change(key, old, new) for key in keys] or ["other draft files lie with the model"]
     engine = "; the engine starts anew" if engine_restarts else "; the target stays loaded"
     return f"configuration read again: {', '.join(changes)}{engine}"
 

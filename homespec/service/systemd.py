@@ -60,7 +60,7 @@ class Systemd:
                 *(self._machine_setup() if self._system else ()),
                 self._systemctl("daemon-reload"),
                 self._systemctl("enable", UNIT),
-                *((self._systemctl("restart", UNIT),) if start else ()),
+                *(self._start() if start else ()),
             ),
         )
 
@@ -122,6 +122,10 @@ class Systemd:
             if installation.gpu_groups:
                 files.append(File(self._gpu_path, render_gpu(installation.gpu_groups)))
         return tuple(files)
+
+    def _start(self) -> tuple[Command, ...]:
+        """Starts by hand count against the limit of the unit as well; this one is meant."""
+        return self._systemctl("reset-failed", UNIT, may_fail=True), self._systemctl("restart", UNIT)
 
     @staticmethod
     def _machine_setup() -> tuple[Command, ...]:

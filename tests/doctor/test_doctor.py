@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,25 +14,50 @@ from tests.daemons import run_command, running
 pytestmark = pytest.mark.process
 
 
+def by_name(stdout: str) -> dict[str, Any]:
+    return {check["name"]: check for check in json.loads(stdout)["checks"]}
+
+
 def test_without_a_daemon_it_tells_the_facts_of_the_installation(tmp_path: Path) -> None:
-    done = run_command(tmp_path, "doctor", "--url", "http://127.0.0.1:9")
+    done = run_command(tmp_path, "doctor", "--url", "http://127.0.0.1:9", environment={"HOMESPEC_PORT": "0"})
     assert done.code == ExitCode.OK
-    assert "llama-cpp-python   0.3.36" in done.stdout
-    assert "all that homespec binds are there" in done.stdout
-    for kind in ("draft", "eagle3", "mtp", "dflash", "dspark"):
-        assert f"can run {kind:10} yes" in done.stdout
-    assert "not reached at http://127.0.0.1:9" in done.stdout
+    assert "ok    library        llama-cpp-python 0.3.36" in done.stdout
+    assert "this build runs grammar, suffix, ngram, draft, eagle3, mtp, dflash, dspark" in done.stdout
+    assert "warn  daemon         none answers at http://127.0.0.1:9" in done.stdout
+    assert "→ start it: homespec serve" in done.stdout
 
 
-def test_with_a_daemon_it_compares_plain_and_drafted_answers(tmp_path: Path) -> None:
+def test_a_report_for_a_bug_has_every_check_and_nothing_private(tmp_path: Path) -> None:
+    home = tmp_path / "home" / "ada"
+    home.mkdir(parents=True)
+    environment = {
+        "HOME": str(home),
+        "HOMESPEC_API_KEY": "sk-secret",
+        "HOMESPEC_MODEL": str(home / "gone.gguf"),
+        "HOMESPEC_PORT": "0",
+        "LOGNAME": "ada",
+    }
+    done = run_command(tmp_path, "doctor", "--json", "--url", "http://127.0.0.1:9", environment=environment)
+    assert done.code == ExitCode.FAILURE
+    checks = by_name(done.stdout)
+    assert checks["model"]["text"] == "~/gone.gguf does not exist"
+    assert checks["model"]["remedy"] == "check the path"
+    for word in ("ada", "sk-secret"):
+        assert word not in done.stdout
+    assert {"library", "processor", "drafters", "configuration", "memory", "disk", "clock", "service"} <= checks.keys()
+
+
+def test_with_a_daemon_it_asks_it_and_compares_plain_and_drafted_answers(tmp_path: Path) -> None:
     with running(tmp_path, "--demo") as daemon:
-        facts = run_command(tmp_path, "doctor", "--url", daemon.url)
-        assert "ready at" in facts.stdout
-        assert "drafter ngram      ready" in facts.stdout
-        options = ("--prompts", "2", "--max-tokens", "24", "--drafter", "ngram")
+        done = run_command(tmp_path, "doctor", "--json", "--url", daemon.url, environment={"HOMESPEC_DEMO": "true"})
+        checks = by_name(done.stdout)
+        assert checks["daemon"]["text"].startswith("ready at")
+        assert "ngram" in checks["drafting"]["text"]
+        assert "fits" not in checks, "the daemon holds it already"
+        options = ("--prompts", "1", "--max-tokens", "8", "--drafter", "ngram")
         done = run_command(tmp_path, "doctor", "--divergence", "--url", daemon.url, *options)
         assert done.code == ExitCode.OK
-        assert done.stdout.splitlines()[-1] == "2 of 2 the same, 0 differ by rounding, 0 differ by more"
+        assert done.stdout.splitlines()[-1] == "1 of 1 the same, 0 differ by rounding, 0 differ by more"
 
 
 def test_comparing_needs_a_daemon(tmp_path: Path) -> None:

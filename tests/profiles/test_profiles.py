@@ -23,7 +23,10 @@ CLASSES = {
     *(f"apple-{size}" for size in (8, 16, 32)),
     "hybrid",
 }
-ABOUT_MACHINES = {"ctx", "slots", "cached_prefixes", "kv_type", "flash_attention", "gpu_layers", "threads", "mmap"}
+MARKS = {"reserve_mib", "low_mark_mib", "high_mark_mib"}
+EVERYWHERE = {"ctx", "slots", "kv_type", *MARKS}
+"""What every profile says something about."""
+ABOUT_MACHINES = EVERYWHERE | {"cached_prefixes", "flash_attention", "gpu_layers", "threads", "mmap"}
 """What a profile may set: nothing about who may connect, and nothing that belongs to a person."""
 
 
@@ -40,7 +43,7 @@ def test_every_class_has_one() -> None:
 def test_a_profile_loads_and_gives_its_reasons(profile: Profile) -> None:
     settings = load({"profile": profile.name})
     assert {key: getattr(settings, key) for key in profile.values()} == profile.values()
-    assert profile.values().keys() <= ABOUT_MACHINES <= Settings.model_fields.keys()
+    assert EVERYWHERE <= profile.values().keys() <= ABOUT_MACHINES <= Settings.model_fields.keys()
     assert profile.targets
     suggestions = (*profile.targets, *profile.drafters)
     reasons = [choice.reason for choice in profile.settings] + [suggestion.reason for suggestion in suggestions]

@@ -23,6 +23,7 @@ def test_a_change_is_named_with_both_values() -> None:
     assert "slots 4 → 2" in text
     assert "starts anew" in text
     assert "nothing changed" in describe(old, old, engine_restarts=False)
+    assert describe(old, old, engine_restarts=True).endswith("draft files lie with the model; the engine starts anew")
 
 
 def test_a_key_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

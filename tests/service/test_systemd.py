@@ -14,7 +14,6 @@ import pytest
 
 from homespec.config import Settings
 from homespec.errors import ExitCode, ServiceError
-from homespec.service.announce import START_LIMIT_S
 from homespec.service.installation import Installation, detect
 from homespec.service.package import files
 from homespec.service.plan import File, Plan
@@ -82,7 +81,7 @@ def test_the_unit_is_hardened() -> None:
 @pytest.mark.parametrize("name", ["systemd/system/homespec.service", "systemd/user/homespec.service"])
 def test_the_numbers_of_the_unit_are_those_of_the_daemon(name: str) -> None:
     unit = files()[name]
-    assert f"TimeoutStartSec={START_LIMIT_S:.0f}\n" in unit
+    assert f"TimeoutStartSec={Settings.model_fields['load_timeout_s'].default:.0f}\n" in unit
     prevented = {int(code) for code in re.findall(r"RestartPreventExitStatus=(.*)", unit)[0].split()}
     assert prevented == {ExitCode.USAGE, ExitCode.CONFIG, ExitCode.MODEL}
 
@@ -117,6 +116,7 @@ def test_a_system_service_is_set_up_before_it_is_started(tools: Path, tmp_path: 
         "systemd-tmpfiles --create",
         "systemctl daemon-reload",
         "systemctl enable",
+        "systemctl reset-failed",
         "systemctl restart",
     ]
 
@@ -135,7 +135,7 @@ def test_installing_twice_is_installing_once(tools: Path, tmp_path: Path) -> Non
     assert [line.rpartition(": ")[2] for line in lines[:3]] == ["unchanged", "kept", "kept"]
     assert unit.stat().st_mtime_ns == before
     assert config.read_text() == "slots = 1\n"
-    once = ["daemon-reload", "enable homespec.service", "restart homespec.service"]
+    once = ["daemon-reload", "enable homespec.service", "reset-failed homespec.service", "restart homespec.service"]
     assert tools.read_text().splitlines() == [f"systemctl --user {words}" for words in once * 2]
 
 

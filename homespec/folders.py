@@ -1,0 +1,36 @@
+"""The folders that are this program's own: what systemd gives to a service, else XDG's or the platform's below a home.
+
+None for a user without a home, as dynamic users are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+_NAME = "homespec"
+
+
+def config_folder() -> Path | None:
+    return _folder("CONFIGURATION_DIRECTORY", platformdirs.user_config_path)
+
+
+def data_folder() -> Path | None:
+    return _folder("STATE_DIRECTORY", platformdirs.user_data_path)
+
+
+def cache_folder() -> Path | None:
+    return _folder("CACHE_DIRECTORY", platformdirs.user_cache_path)
+
+
+def _folder(variable: str, otherwise: Callable[[str], Path]) -> Path | None:
+    """The first folder of the unit's (systemd.exec(5): several are separated by colons), else the platform's."""
+    if given := os.environ.get(variable, "").partition(":")[0]:
+        return Path(given)
+    try:
+        return otherwise(_NAME)
+    except RuntimeError:
+        return None
