@@ -5,18 +5,20 @@ They talk HTTP only, so they run on a machine that has no engine. Imports are de
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from homespec.errors import HomespecError
 
 
-def run_top(url: str, api_key: str | None = None) -> int:
-    """Show the dashboard of the daemon at `url` until the user quits; returns an exit code."""
+def run_top(urls: Sequence[str], api_key: str | None = None) -> int:
+    """Show the dashboard of the daemons at `urls`, the first in front, until the user quits; returns an exit code."""
     from homespec.tui.app import run
 
-    return run(url, api_key)
+    return run(urls, api_key)
 
 
-def run_web(url: str, port: int) -> int:
-    """Serve the dashboard of the daemon at `url` as a web page on loopback until Ctrl-C; returns an exit code.
+def run_web(urls: Sequence[str], port: int) -> int:
+    """Serve the dashboard of the daemons at `urls` as a web page on loopback until Ctrl-C; returns an exit code.
 
     Raises HomespecError when the `web` extra is missing or the port is taken.
     """
@@ -24,7 +26,7 @@ def run_web(url: str, port: int) -> int:
         from homespec.tui.web import run
     except ModuleNotFoundError as error:
         raise HomespecError(f"the dashboard in a browser needs {error.name}: pip install 'homespec[web]'") from error
-    return run(url, port)
+    return run(urls, port)
 
 
 def run_chat(

@@ -29,19 +29,19 @@ async def follow(client: Client, post: Post, first_pause_s: float = FIRST_PAUSE_
         text = f"{client.url} ended the stream"
         try:
             async for data in client.events():
-                post(_decoded(decoder, data))
+                post(_decoded(client.url, decoder, data))
                 pause_s = first_pause_s
         except RequestError as error:
             text = f"{client.url} refuses: {describe(error)}"
         except HomespecError as error:
             text = f"no connection to {client.url}: {error}"
-        post(ConnectionLost(text, pause_s))
+        post(ConnectionLost(client.url, text, pause_s))
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
-def _decoded(decoder: msgspec.json.Decoder[Status], data: str) -> Message:
+def _decoded(url: str, decoder: msgspec.json.Decoder[Status], data: str) -> Message:
     try:
-        return SnapshotReceived(decoder.decode(data))
+        return SnapshotReceived(url, decoder.decode(data))
     except msgspec.DecodeError as error:
-        return SnapshotRejected(clean(str(error)))
+        return SnapshotRejected(url, clean(str(error)))

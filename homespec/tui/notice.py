@@ -52,6 +52,7 @@ class Notice:
 
 _PHASE_LEVELS = {
     Phase.LOADING: Level.INFO,
+    Phase.IDLE: Level.INFO,
     Phase.RESTARTING: Level.WARNING,
     Phase.STALLED: Level.ERROR,
     Phase.STOPPING: Level.WARNING,

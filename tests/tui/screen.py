@@ -6,13 +6,16 @@ import asyncio
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 from textual.widget import Widget
 
 from homespec.client.http import Client
+from homespec.status import Status
 from homespec.tui.app import TopApp
+from tests.client.daemon_double import DaemonDouble
 
 PATIENCE_S = 30
 RETRY_S = 0.05
@@ -25,8 +28,9 @@ def top(url: str, api_key: str | None = None) -> TopApp:
 
 
 def shown(app: TopApp, selector: str) -> str:
-    """The text that one widget draws."""
-    return str(app.screen_stack[0].query_one(selector, Widget).render())
+    """The text that one widget draws, the last one that matches; empty when there is none."""
+    found = app.view.query(selector)
+    return str(found.last(Widget).render()) if found else ""
 
 
 def screen_text(app: TopApp) -> list[str]:
@@ -35,6 +39,24 @@ def screen_text(app: TopApp) -> list[str]:
     for x, y, text in _TEXT.findall(app.export_screenshot(simplify=True)):
         rows[float(y)].append((float(x), html.unescape(text).replace("\xa0", " ")))
     return ["".join(text for _, text in sorted(rows[y])) for y in sorted(rows)]
+
+
+@asynccontextmanager
+async def watching(
+    daemon: DaemonDouble, status: Status | None = None, size: tuple[int, int] = (80, 24), *, keys: tuple[str, ...] = ()
+) -> AsyncIterator[tuple[TopApp, Pilot[None]]]:
+    """A running dashboard that shows the given snapshot already, after these keys."""
+    if status is not None:
+        daemon.send(status)
+    app = top(daemon.url)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        if status is not None:
+            await until(pilot, lambda: app.status == status)
+        await pilot.press(*keys)
+        if status is not None:
+            await until(pilot, lambda: app.status == status)
+        await pilot.pause()
+        yield app, pilot
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:

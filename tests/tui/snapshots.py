@@ -1,12 +1,17 @@
-"""Snapshots for tests: a daemon that loads, one that speculates, one without a drafter. Every number is distinct."""
+"""Snapshots for tests: a daemon that loads, one that speculates, one that bets, one without a drafter.
+
+Every number is distinct.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from homespec.memory_plan import MemoryPlan, PlannedModel, Verdict
 from homespec.stats import DraftStats
 from homespec.status import (
     Cause,
+    ControllerStatus,
     DrafterStatus,
     DraftState,
     EngineCounters,
@@ -19,12 +24,14 @@ from homespec.status import (
     Phase,
     PoolStatus,
     QueueStatus,
+    ReliabilityBin,
     RequestPhase,
     RequestStatus,
     SpeculationStatus,
     Status,
     ThroughputStatus,
     Transition,
+    VerifyTable,
     Watch,
 )
 from homespec.units import GIB, MIB
@@ -186,6 +193,77 @@ def speculating() -> Status:
             Event(NOW_UNIX - 640, "engine", "restarted: killed by signal 9; 1 request was replayed"),
             Event(NOW_UNIX - 630, "model", "SmolLM2-135M-Instruct-Q4_1 is ready on CPU"),
             Event(NOW_UNIX - 12, "drafter", "draft off: does not fit, needs 412.0 MiB, headroom is 230.1 MiB"),
+        ),
+    )
+
+
+CONTROLLER = ControllerStatus(
+    costs="measured",
+    plain_ms=11.9,
+    row_costs={2: 1.31, 4: 1.38, 8: 2.77},
+    draft_costs={"draft": 0.05},
+    paused={"ngram": "paused for 64 rounds: 0.91× plain over the last 40"},
+    predicted_speedup=1.44,
+    measured_speedup=1.52,
+    decision_us=41.0,
+    verify_table=VerifyTable(
+        contexts=(32, 1024),
+        rows=(1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64),
+        ms=(
+            (11.9, 15.6, 17.2, 16.4, 24.0, 26.5, 33.0, 48.1, 63.9, 95.0, 126.0, 188.0, 250.0),
+            (13.0, 17.1, 18.8, 18.1, 26.6, 29.3, 36.9, 53.5, 71.4, 105.9, 140.3, 209.0, 278.0),
+        ),
+    ),
+    draft_ms={"draft": {1: 0.6, 4: 2.2, 16: 8.6}},
+    threads=(2, 1),
+    state_copy_ms=0.7,
+    reliability={
+        "suffix": (
+            ReliabilityBin(0.0, 0.1, 40, 0.05, 0.08),
+            ReliabilityBin(0.4, 0.55, 212, 0.44, 0.47),
+            ReliabilityBin(0.98, 1.0, 913, 0.97, 0.96),
+        ),
+        "ngram": (ReliabilityBin(None, None, 31, 0.61, 0.58),),
+    },
+)
+
+PLAN = MemoryPlan(
+    target=PlannedModel(98 * MIB, 180 * MIB, 25 * MIB, 12 * MIB, n_ctx=8192, kv_type="bf16", measured=True),
+    drafter=None,
+    verdicts=(
+        Verdict(
+            "/models/drafter.gguf",
+            is_admitted=False,
+            reason="does not fit: 412.0 MiB needed on host and the target leaves 230.1 MiB",
+            needed_bytes=412 * MIB,
+            expected_speedup=1.61,
+            num_draft_tokens=4,
+        ),
+        Verdict(None, is_admitted=True, reason="take no memory worth counting"),
+    ),
+    changes=("context: 8192 tokens, because 16384 would need 360.0 MiB more",),
+)
+
+
+def betting() -> Status:
+    """The same, with a controller that decides, a plan that was made, and a drafter that came back after pressure."""
+    status = speculating()
+    assert status.speculation is not None
+    assert status.memory is not None
+    transitions = (
+        Transition(NOW_UNIX - 300, Watch.WITHDRAWN, Cause.LOW_MEMORY, "host has 96.0 MiB free, low mark 205.0 MiB"),
+        Transition(NOW_UNIX - 240, Watch.ADMITTED, Cause.RECOVERED, "host has 5.00 GiB free for 30 s"),
+    )
+    monitor = replace(MONITOR, counts={Cause.LOW_MEMORY: 1, Cause.RECOVERED: 1}, transitions=transitions)
+    first, second, *rest = status.requests
+    return replace(
+        status,
+        speculation=replace(status.speculation, controller=CONTROLLER),
+        memory=replace(status.memory, plan=PLAN, monitor=monitor),
+        requests=(
+            replace(first, decision="suffix D=4: expected 3.1 tokens for 1.4 T(1)"),
+            replace(second, decision="off: draft would cost 0.38 T(1) for 0.21 tokens"),
+            *rest,
         ),
     )
 

@@ -112,6 +112,30 @@ def test_every_line_is_a_message_of_one_conversation(daemon: DaemonDouble, pipe:
     assert [turn["content"] for turn in daemon.asked(CHAT)[1].json["messages"]] == ["one", "aye", "/quit"]
 
 
+def thinking(text: str) -> bytes:
+    return sse(json.dumps({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"reasoning_content": text}}]}))
+
+
+def test_thinking_is_shown_beside_the_answer_and_not_sent_back(
+    daemon: DaemonDouble, pipe: Pipe, capsys: Captured
+) -> None:
+    daemon.chat = [thinking("Hm,"), thinking(" well"), *answer("aye")]
+    pipe(b"one\ntwo\n")
+    assert run_chat(daemon.url) == ExitCode.OK
+    out, err = capsys.readouterr()
+    assert out == "aye\naye\n"
+    assert err.startswith("Hm, well\n57 tokens")
+    assert [turn["content"] for turn in daemon.asked(CHAT)[1].json["messages"]] == ["one", "aye", "two"]
+
+
+def test_an_answer_that_is_all_thinking_is_no_turn(daemon: DaemonDouble, pipe: Pipe, capsys: Captured) -> None:
+    daemon.chat = [thinking("Hm"), *answer(finish_reason="length")]
+    pipe(b"one\ntwo\n")
+    assert run_chat(daemon.url) == ExitCode.OK
+    assert capsys.readouterr().out == ""
+    assert [turn["content"] for turn in daemon.asked(CHAT)[1].json["messages"]] == ["two"]
+
+
 def test_settings_go_along(daemon: DaemonDouble, pipe: Pipe) -> None:
     daemon.chat = answer("ok")
     pipe(b"hi")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-ALLOWED = {"client", "errors", "stats", "status", "tui", "units"}
+ALLOWED = {"client", "errors", "memory_plan", "stats", "status", "tui", "units"}
 
 
 def loaded(module: str) -> set[str]:

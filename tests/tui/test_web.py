@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +16,8 @@ from tests.client.daemon_double import DaemonDouble
 from tests.daemons import run_command
 from tests.tui import snapshots
 
+from .web_page import web_page
+
 pytestmark = pytest.mark.process
 
 
@@ -26,14 +25,8 @@ pytestmark = pytest.mark.process
 def page() -> Iterator[str]:
     with DaemonDouble() as daemon:
         daemon.send(snapshots.speculating())
-        port = _free_port()
-        command = [sys.executable, "-m", "homespec", "top", "--url", daemon.url, "--web", "--web-port", str(port)]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            assert f"http://127.0.0.1:{port}" in process.stderr.readline()
-            yield f"http://127.0.0.1:{port}"
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == ExitCode.OK
+        with web_page(daemon.url) as url:
+            yield url
 
 
 async def test_a_browser_sees_the_dashboard_and_its_keys_work(page: str) -> None:
@@ -45,6 +38,13 @@ async def test_a_browser_sees_the_dashboard_and_its_keys_work(page: str) -> None
             await _read_until(socket, b"83.1")
             await socket.send_json(["stdin", "?"])
             await _read_until(socket, b"help")
+
+
+async def test_the_page_loads_nothing_from_elsewhere(page: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        for path in ("/", "/static/js/textual.js"):
+            async with session.get(page + path) as response:
+                assert response.headers["Content-Security-Policy"].startswith("default-src 'self';")
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
@@ -71,9 +71,3 @@ async def _read_until(socket: aiohttp.ClientWebSocketResponse, wanted: bytes) ->
             message = await socket.receive()
             assert message.type is aiohttp.WSMsgType.BINARY or message.type is aiohttp.WSMsgType.TEXT
             seen += message.data if isinstance(message.data, bytes) else message.data.encode()
-
-
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as sock:
-        port: int = sock.getsockname()[1]
-        return port

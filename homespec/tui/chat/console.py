@@ -23,6 +23,8 @@ class Console:
         self.interactive = sys.stdin.isatty()
         self._stdout_is_terminal = sys.stdout.isatty()
         self._dim = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        self._thinks = False
+        """Thinking has been shown and not ended."""
         if self.interactive:
             _load_line_editing()
 
@@ -42,8 +44,22 @@ class Console:
 
     def write(self, text: str) -> None:
         """Part of an answer, shown at once. A model's control characters do not reach a terminal."""
+        if text:
+            self.end_thinking()
         sys.stdout.write(_CONTROL.sub("", text) if self._stdout_is_terminal else text)
         sys.stdout.flush()
+
+    def think(self, text: str) -> None:
+        """Part of what the model says to itself: dimmed, and beside the answers."""
+        shown = _CONTROL.sub("", text) if sys.stderr.isatty() else text
+        self._thinks = True
+        print(f"{_DIM}{shown}{_PLAIN}" if self._dim else shown, end="", file=sys.stderr, flush=True)
+
+    def end_thinking(self) -> None:
+        """The answer begins, or nothing more comes."""
+        if self._thinks:
+            self._thinks = False
+            print(file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
         """A quiet line for the person."""

@@ -76,11 +76,11 @@ class Session:
             if not self._console.interactive:
                 raise
             answer.cancelled = True
-        self._end_line(answer.text)
-        if failure is not None or not answer.text:
+        self._end_line(answer.content)
+        if failure is not None or not answer.content:
             conversation.take_back()
         else:
-            conversation.answer(answer.text)
+            conversation.answer(answer.content)
         self._tell(answer, failure)
         return failure
 
@@ -89,11 +89,16 @@ class Session:
         try:
             async with aclosing(self._client.chat(body)) as chunks:
                 async for data in chunks:
-                    self._console.write(answer.add(data))
+                    text = answer.add(data)
+                    if answer.is_thinking:
+                        self._console.think(text)
+                    else:
+                        self._console.write(text)
         except msgspec.DecodeError as error:
             raise StreamCutError(f"the daemon sent something that is not a chat chunk: {error}") from error
 
     def _end_line(self, text: str) -> None:
+        self._console.end_thinking()
         if text and not text.endswith("\n"):
             self._console.write("\n")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.app import ComposeResult
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -10,23 +12,39 @@ from textual.widgets import Static
 from homespec.units import clean
 
 _KEYS = (
-    ("q", "quit"),
-    ("d", "choose the drafter, and read why each one is in its state"),
+    ("1 … 6", "overview, requests, memory, speculation, log, chat"),
+    ("d", "choose the drafter, and read why each is in its state"),
+    ("x", "cancel the selected request, after a question"),
+    ("r", "reload the draft model, after a question"),
+    ("y  e", "copy the reason; export snapshot and screen"),
+    ("n", "with several daemons: show the next one"),
     ("p", "pause the display; snapshots still come in"),
     ("t", "light or dark"),
-    ("?", "this page; any key closes it"),
+    ("ctrl+p", "all commands by name"),
+    ("↑ ↓ j k g G", "move in requests and log; the wheel and a click do too"),
+    ("/  f  esc", "in the log: search, next kind of event, all again"),
+    ("esc  i", "in the chat: stop or leave the box, write again"),
+    ("q", "quit; the daemon goes on"),
+    ("?", "this page; any key but the arrows closes it"),
 )
 _WORDS = (
     ("AL", "acceptance length: tokens per pass of the target"),
     ("D", "draft tokens proposed in a round"),
     ("accepted", "accepted draft tokens of those proposed"),
     ("by position", "share of rounds that accepted the n-th draft token"),
+    ("T(n)", "what a pass of the target over n rows takes"),
+    ("heat", "░ more rows cost little … █ each costs a whole pass"),
+    ("taken", "bar: what the target took; ┃ what was expected"),
+    ("turn", "one sequence in one round"),
     ("strict", "drafting changes no bit of the target's logits"),
-    ("distribution", "every token is an exact sample under the batch shape used"),
-    ("reused", "prompt tokens found in the KV cache of earlier requests"),
-    ("memory", "━ weights  ═ KV cache  ╍ compute; in pools the whole target, KV cache, drafter"),
-    ("pools", "╌ others  ┈ reserve  ┃ low mark: the drafter goes  ┆ high mark: it may come back"),
+    ("distribution", "tokens are exact samples under the batch shape used"),
+    ("reused", "prompt tokens found in the KV cache of other requests"),
+    ("memory", "━ weights ═ KV cache ╍ compute; in pools the whole"),
+    ("", "target, its KV cache, the drafter; ╌ others ┈ reserve"),
+    ("marks", "┃ below it the drafter goes, ┆ above it may come back"),
+    ("underlined", "in the chat: what accepted draft tokens wrote"),
 )
+_SCROLLING = {"up", "down", "pageup", "pagedown", "home", "end"}
 
 
 class HelpScreen(ModalScreen[None]):
@@ -37,16 +55,18 @@ class HelpScreen(ModalScreen[None]):
         self._exactness = exactness
 
     def compose(self) -> ComposeResult:
-        here = [("", ""), (f"here: {self._exactness[0]}", self._exactness[1])] if self._exactness else []
-        rows = [_row(*entry) for entry in (*_KEYS, ("", ""), *_WORDS, *here)]
-        yield Static(Content("\n").join(rows), id="help")
+        here = [(f"here: {self._exactness[0]}", self._exactness[1]), ("", "")] if self._exactness else []
+        rows = [_row(*entry) for entry in (*_KEYS, ("", ""), *here, *_WORDS)]
+        with VerticalScroll(id="help"):
+            yield Static(Content("\n").join(rows))
 
     def on_mount(self) -> None:
         self.query_one("#help").border_title = "help"
 
-    def on_key(self) -> None:
-        self.dismiss()
+    def on_key(self, event: events.Key) -> None:
+        if event.key not in _SCROLLING:
+            self.dismiss()
 
 
 def _row(word: str, meaning: str) -> Content:
-    return Content.assemble((f"{clean(word):<13} ", "bold"), clean(meaning))
+    return Content.assemble((f"{clean(word):<12} ", "bold"), clean(meaning))

@@ -14,6 +14,7 @@ from homespec.units import clean, format_duration
 PHASES = {
     Phase.LOADING: ("◐", "$text-accent"),
     Phase.READY: ("●", "$text-success"),
+    Phase.IDLE: ("○", "$text-muted"),
     Phase.RESTARTING: ("◌", "$text-warning"),
     Phase.STALLED: ("▲", "$text-error"),
     Phase.STOPPING: ("◌", "$text-warning"),

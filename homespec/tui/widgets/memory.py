@@ -26,10 +26,7 @@ class MemoryPanel(Panel):
         super().__init__("memory")
 
     def title(self, status: Status) -> str:
-        memory = status.memory
-        engine = format_bytes(memory.engine_rss_bytes) if memory else UNKNOWN
-        withdrawn = memory and memory.monitor and memory.monitor.watch is Watch.WITHDRAWN
-        return f"memory · engine RSS {engine}" + (" · drafter withdrawn" if withdrawn else "")
+        return memory_title(status)
 
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         memory = status.memory
@@ -38,6 +35,14 @@ class MemoryPanel(Panel):
         if height >= DETAILED_HEIGHT:
             return _detailed(memory, width, status.time_unix)
         return _compact(memory, width, height, status.time_unix)
+
+
+def memory_title(status: Status) -> str:
+    """What the engine holds, and whether pressure keeps a drafter out."""
+    memory = status.memory
+    engine = format_bytes(memory.engine_rss_bytes) if memory else UNKNOWN
+    withdrawn = memory and memory.monitor and memory.monitor.watch is Watch.WITHDRAWN
+    return f"memory · engine RSS {engine}" + (" · drafter withdrawn" if withdrawn else "")
 
 
 def _compact(memory: MemoryStatus, width: int, height: int, now_unix: float) -> list[Line]:

@@ -27,17 +27,17 @@ _TOPS = {"KV": 1.0}
 class SpeedPanel(Panel):
     """The numbers come from the status, the curves from the shared history."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self) -> None:
         super().__init__("speed")
-        self._history = history
+        self.history = History()
 
     def title(self, status: Status) -> str:
-        return f"speed · last {self._history.span_s / 60:.0f} min"
+        return f"speed · last {self.history.span_s / 60:.0f} min"
 
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         track_height = max((height - 1) // 7, 1)
         chart_height = max(height - 1 - len(_TRACKS) * track_height, 1)
-        series = self._history.series(attrgetter("tokens_per_second"), width)
+        series = self.history.series(attrgetter("tokens_per_second"), width)
         top = max((value for value in series if value is not None), default=0.0)
         drawn = [line((row, "$primary 80%")) for row in chart(series, chart_height, top)]
         tracks = [part for track in _TRACKS for part in self._track(*track, width, track_height)]
@@ -47,9 +47,9 @@ class SpeedPanel(Panel):
         self, label: str, metric: Metric, shown: Callable[[float | None], str], width: int, height: int
     ) -> list[Line]:
         """A labelled curve; its newest value is the number beside it."""
-        series = self._history.series(metric, max(width - LABEL_WIDTH, 1))
+        series = self.history.series(metric, max(width - LABEL_WIDTH, 1))
         top = _TOPS.get(label) or max((value for value in series if value is not None), default=0.0)
-        latest = metric(self._history.latest) if self._history.latest else None
+        latest = metric(self.history.latest) if self.history.latest else None
         labels = [" " * LABEL_WIDTH] * (height - 1) + [f"{label:<3}{shown(latest):>6}  "]
         rows = chart(series, height, top, _BOTTOMS.get(label, 0.0))
         return [line((name, MUTED), (row, "$primary 55%")) for name, row in zip(labels, rows, strict=True)]
@@ -59,7 +59,16 @@ def _rates(status: Status, peak: float) -> Line:
     rates = status.throughput
     now = "idle" if rates.tokens_per_second is None else format_rate(rates.tokens_per_second)
     prompt = f"  prompt {number(rates.prompt_tokens_per_second)}" if rates.prompt_tokens_per_second else ""
+    plain = _plain(status)
     # A column of the chart is a mean: the newest value may be above all of them.
     peak = max(peak, rates.tokens_per_second or 0.0)
     highest = f"  peak {number(peak)}" if peak else ""
-    return line((f"{now:<12}", "bold $text-primary"), (f"{prompt}{highest}", MUTED))
+    return line((f"{now:<12}", "bold $text-primary"), (plain, "bold"), (f"{prompt}{highest}", MUTED))
+
+
+def _plain(status: Status) -> str:
+    """What plain decoding would do now, by the controller's clock, and the gain over it."""
+    rate, controller = status.throughput.tokens_per_second, status.speculation and status.speculation.controller
+    if rate is None or not controller or not controller.measured_speedup:
+        return ""
+    return f"  plain {number(rate / controller.measured_speedup)}, gain {number(controller.measured_speedup, 2)}×"

@@ -1,0 +1,57 @@
+"""Every pool of memory as a bar with its water marks, and the numbers that the bar is drawn from."""
+
+from __future__ import annotations
+
+from homespec.status import PoolStatus, Status
+from homespec.tui.pool_bar import LEGEND, pool_bar
+from homespec.tui.text import UNKNOWN, fit
+from homespec.tui.widgets.memory import memory_title
+from homespec.tui.widgets.panel import MUTED, Line, Panel, line
+from homespec.units import MIB, clean, format_bytes
+
+LABEL_WIDTH = 8
+_UNKNOWN_BEFORE_LOADING = "not known before the model is loaded"
+
+
+class PoolsPanel(Panel):
+    """Two lines a pool, the legend under them."""
+
+    def __init__(self) -> None:
+        super().__init__("pools")
+
+    def title(self, status: Status) -> str:
+        memory = status.memory
+        kv = f" · KV cache {memory.kv_used_tokens} of {memory.kv_total_tokens} tokens" if memory else ""
+        return memory_title(status) + kv
+
+    def lines(self, status: Status, width: int, height: int) -> list[Line]:
+        memory = status.memory
+        if memory is None:
+            return [line((_UNKNOWN_BEFORE_LOADING, MUTED))]
+        rows = [each for pool in memory.pools for each in _pool(pool, width)]
+        return [*rows[: max(height - 1, 0)], line((LEGEND, MUTED))]
+
+
+def pool_numbers(pool: PoolStatus) -> str:
+    """What each share and each mark comes to; the sum of the shares and what is free is the pool."""
+    model = pool.target.total_bytes - pool.target.kv_bytes
+    shares = (
+        ("target", model),
+        ("KV", pool.target.kv_bytes),
+        ("drafter", pool.drafter.total_bytes),
+        ("others", pool.others_bytes),
+        ("reserve", pool.reserve_bytes),
+        ("low", pool.low_bytes),
+        ("high", pool.high_bytes),
+    )
+    sizes = "  ".join(f"{name} {UNKNOWN if size is None else f'{size / MIB:.0f}'}" for name, size in shares)
+    return f"{sizes} MiB"
+
+
+def _pool(pool: PoolStatus, width: int) -> list[Line]:
+    text = clean(pool.source)
+    if pool.total_bytes is not None and pool.free_bytes is not None:
+        text = f"{format_bytes(pool.free_bytes)} of {format_bytes(pool.total_bytes)} free"
+    room = max(width - LABEL_WIDTH - len(text) - 2, 0)
+    label = f"{fit(pool.name, LABEL_WIDTH)} "
+    return [line((label, "bold"), *pool_bar(pool, room), f" {text}"), line((pool_numbers(pool), MUTED))]
