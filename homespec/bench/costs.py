@@ -10,11 +10,20 @@ _PENDING = ("unknown", "assumed")
 """What the controller calls costs that it has yet to measure, which it does while the daemon is idle."""
 
 
+class _Table(msgspec.Struct):
+    """Milliseconds by context and rows."""
+
+    contexts: list[int]
+    rows: list[int]
+    ms: list[list[float]]
+
+
 class _Controller(msgspec.Struct):
     costs: str | None = None
     plain_ms: float | None = None
     row_costs: dict[int, float] = {}
     """Time of a target pass over so many rows, in passes of one row."""
+    verify_table: _Table | None = None
 
 
 class _Speculation(msgspec.Struct):
@@ -26,11 +35,21 @@ class _Status(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyCost:
+    """Of a target pass in one context."""
+
+    context: int | None
+    """Tokens in the KV cache; None: a short context."""
+    points: tuple[tuple[int, float], ...]
+    """Rows and milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
     pending: bool = False
     """They are not measured yet."""
-    verify: tuple[tuple[int, float], ...] = ()
-    """Rows of a target pass and its milliseconds; empty when the daemon does not say."""
+    verify: tuple[VerifyCost, ...] = ()
+    """Empty when the daemon does not say."""
 
 
 def read_costs(status: bytes) -> Costs:
@@ -42,9 +61,15 @@ def read_costs(status: bytes) -> Costs:
     controller = speculation.controller if speculation else None
     if controller is None:
         return Costs()
-    pending = controller.costs in _PENDING
-    plain = controller.plain_ms
+    return Costs(controller.costs in _PENDING, _verify(controller))
+
+
+def _verify(controller: _Controller) -> tuple[VerifyCost, ...]:
+    table, plain = controller.verify_table, controller.plain_ms
+    if table is not None:
+        lines = zip(table.contexts, table.ms, strict=False)
+        return tuple(VerifyCost(context, tuple(zip(table.rows, line, strict=False))) for context, line in lines)
     if plain is None or not controller.row_costs:
-        return Costs(pending)
+        return ()
     rows = {1: 1.0, **controller.row_costs}
-    return Costs(pending, tuple((count, ratio * plain) for count, ratio in sorted(rows.items())))
+    return (VerifyCost(None, tuple((count, ratio * plain) for count, ratio in sorted(rows.items()))),)

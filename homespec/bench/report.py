@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from homespec.bench.costs import VerifyCost
 from homespec.bench.interval import Spread
 from homespec.bench.sides import PLAIN, Side
 from homespec.bench.trial import Failure, Trial
@@ -107,8 +108,8 @@ class Report:
     failures: tuple[Failure, ...]
     notes: tuple[str, ...]
     """What a reader must know before believing the numbers."""
-    verify_cost: tuple[tuple[int, float], ...]
-    """Rows of a target pass and its milliseconds, as the daemon measured them; empty when it does not say."""
+    verify_cost: tuple[VerifyCost, ...]
+    """What a target pass takes over rows, by context, as the daemon measured it; empty when it does not say."""
     trials: tuple[Trial, ...]
     ended_early: str | None
     """Why some trials are missing; None for a whole run."""

@@ -127,8 +127,14 @@ def _positions(report: Report) -> Figure | None:
 
 
 def _verify(report: Report) -> Figure | None:
-    points = [Point(rows, milliseconds) for rows, milliseconds in report.verify_cost]
-    return _curves({"target pass": points}, "rows of the pass", "milliseconds") if points else None
+    """One curve per context."""
+    series = {
+        "short context" if cost.context is None else f"{cost.context} tokens of context": [
+            Point(rows, milliseconds) for rows, milliseconds in cost.points
+        ]
+        for cost in report.verify_cost
+    }
+    return _curves(series, "rows of a target pass", "milliseconds") if series else None
 
 
 def _curves(series: dict[str, list[Point]], x_label: str, y_label: str, *, unity: bool = False) -> Figure:

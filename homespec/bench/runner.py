@@ -88,6 +88,8 @@ class Runner:
 
     async def _settled(self) -> Status:
         """The daemon's status once its target answers and its own measurements are over. Raises HomespecError."""
+        if (await self._status()).phase is Phase.IDLE:
+            await self._count_tokens("")  # whatever it is asked has it load
         await self._wait(lambda status: status.phase is Phase.READY, LOAD_TIMEOUT_S)
         await self._wait(lambda status: EXACTNESS_PENDING not in status.exactness_reason, EXACTNESS_TIMEOUT_S)
         return await self._wait(lambda _: not self._run.costs.pending, COSTS_TIMEOUT_S)

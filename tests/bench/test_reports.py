@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from homespec.bench.costs import VerifyCost
 from homespec.bench.report import Report
 from homespec.bench.report_html import render_html
 from homespec.bench.report_json import render_json
@@ -40,13 +41,14 @@ def hostile() -> Report:
     return replace(report, failures=(Failure('"><img src=x>', "auto", "[red]<b>&</b>"),))
 
 
+MEASURED = (VerifyCost(32, ((1, 10.0), (4, 21.5), (8, 40.0))), VerifyCost(1024, ((1, 12.0), (4, 25.0), (8, 47.0))))
 REPORTS = {
     "three verdicts": report_of(two_sided(RATIOS)),
     "sweep": swept(),
     "another server": with_another_server(),
     "one prompt": report_of(two_sided({"prose": [1.2]})),
     "one trial": report_of([trial("plain", "q")], ended_early="interrupted"),
-    "measured cost": replace(report_of(two_sided(RATIOS)), verify_cost=((1, 10.0), (4, 21.5), (8, 40.0))),
+    "measured cost": replace(report_of(two_sided(RATIOS)), verify_cost=MEASURED),
     "hostile": hostile(),
 }
 
@@ -142,3 +144,10 @@ def test_a_run_that_ended_early_says_so_everywhere() -> None:
     report = REPORTS["one trial"]
     for text in (printed(report), render_html(report), render_json(report)):
         assert "interrupted" in text
+
+
+def test_the_page_draws_what_a_pass_costs_for_each_context() -> None:
+    page = render_html(REPORTS["measured cost"])
+    assert "32 tokens of context" in page
+    assert "1024 tokens of context" in page
+    assert "milliseconds over rows of a target pass" in page
