@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv demo test check format clean bench-identity packaging constraints
+.PHONY: venv demo test check format clean bench-identity boot-test soak packaging docs constraints recordings pictures
 
 venv: $(STAMP)
 
@@ -23,11 +23,15 @@ demo: $(STAMP)
 	$(BIN)/homespec serve --demo
 
 test: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 # Hours. ARGS="--prompts 40 --tokens 128" makes it shorter.
 bench-identity: $(STAMP)
 	$(BIN)/python -m tests.bench_identity $(ARGS)
+
+# An hour. ARGS="--minutes 9" makes it shorter.
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -40,12 +44,29 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The event streams that the dashboard is tested with, from real daemons on the demo model. Minutes.
+recordings: $(STAMP)
+	$(BIN)/python -m tests.tui.record $(ARGS)
+
+# docs/pictures, drawn by the dashboard itself from the recordings.
+pictures: $(STAMP)
+	$(BIN)/python -m tests.tui.pictures $(ARGS)
+
 # The releases the checks passed with, from a fresh environment that takes the newest ones pyproject.toml allows.
 constraints:
 	rm -rf $(VENV).fresh && $(PYTHON) -m venv $(VENV).fresh
 	$(VENV).fresh/bin/pip install --quiet --disable-pip-version-check --editable '.[demo,dev,web]'
 	$(VENV).fresh/bin/pip freeze --exclude-editable > constraints.txt
 	rm -rf $(VENV).fresh
+
+# A Debian under systemd-nspawn with the daemon as its unit. Needs root, systemd-container and debootstrap, else it says
+# that it is skipped; the first run fetches 150 MB, later ones take about a minute.
+boot-test: $(STAMP)
+	$(BIN)/python -m tests.boot
+
+# What the documentation has from the program: --help of every command, and the example of a configuration.
+docs: $(STAMP)
+	$(BIN)/python -m homespec.reference docs
 
 # The files for distributions, from the templates that 'homespec service install' fills in.
 packaging: $(STAMP)

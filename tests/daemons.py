@@ -231,8 +231,9 @@ def clean_environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     # The probe would compete with the tests for the processor; these settings give what it would find.
     measured = {"HOMESPEC_EXACTNESS": "fast", "HOMESPEC_KV_TYPE": "bf16", "HOMESPEC_FIT": "off"}
-    # What a controller decides depends on how busy the machine is.
-    return {**kept, "XDG_CONFIG_HOME": str(folder / "config"), **measured, "HOMESPEC_CONTROLLER": "off"}
+    # What a controller decides depends on how busy the machine is; two processes of the suite share its cores.
+    alone = {"HOMESPEC_CONTROLLER": "off", "HOMESPEC_THREADS": "1"}
+    return {**kept, "XDG_CONFIG_HOME": str(folder / "config"), **measured, **alone}
 
 
 @contextmanager

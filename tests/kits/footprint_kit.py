@@ -8,11 +8,11 @@ from typing import Any
 import gguf
 import numpy as np
 
-from tests.kits.gguf_kit import Floats, Shape, byte_vocabulary, random_llama
+from tests.kits.gguf_kit import Floats, Shape, TinyModel, byte_vocabulary, random_llama
+from tests.kits.hybrid_kit import qwen35
 
 WINDOW = 128
 _SHAPE = Shape(n_embd=256, n_layer=6, n_head=4, n_head_kv=2, n_ff=512, n_ctx_train=8192)
-_STATE, _GROUPS, _RANK = 32, 2, 4
 
 
 def windowed(path: Path) -> Path:
@@ -21,7 +21,7 @@ def windowed(path: Path) -> Path:
     writer.add_sliding_window(WINDOW)
     rng = np.random.default_rng(1)
     for layer in range(_SHAPE.n_layer):
-        _attention(writer, rng, layer, queries=1)
+        _attention(writer, rng, layer)
         for name in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
             _norm(writer, f"blk.{layer}.{name}", _SHAPE.n_embd)
         _ffn(writer, rng, layer)
@@ -30,29 +30,20 @@ def windowed(path: Path) -> Path:
 
 def hybrid(path: Path) -> Path:
     """qwen35: every second layer is recurrent, and a head that predicts one token more lies in the same file."""
-    writer = _writer(path, "qwen35", _SHAPE, _SHAPE.n_layer + 1)
-    writer.add_rope_dimension_sections([8, 8, 8, 8])
-    writer.add_uint32("qwen35.nextn_predict_layers", 1)
-    writer.add_uint32("qwen35.full_attention_interval", 2)
-    writer.add_ssm_conv_kernel(4)
-    writer.add_ssm_inner_size(_STATE * _RANK)
-    writer.add_ssm_state_size(_STATE)
-    writer.add_ssm_time_step_rank(_RANK)
-    writer.add_ssm_group_count(_GROUPS)
+    return hybrid_model().write(path)
+
+
+def hybrid_model() -> TinyModel:
     rng = np.random.default_rng(2)
-    for layer in range(_SHAPE.n_layer + 1):
-        if layer % 2 == 0 and layer < _SHAPE.n_layer:
-            _recurrent(writer, rng, layer)
-        else:
-            _attention(writer, rng, layer, queries=2)
-        for name in ("attn_norm", "post_attention_norm"):
-            _norm(writer, f"blk.{layer}.{name}", _SHAPE.n_embd)
-        _ffn(writer, rng, layer)
-    head = f"blk.{_SHAPE.n_layer}.nextn"
-    _matrix(writer, rng, f"{head}.eh_proj", _SHAPE.n_embd, 2 * _SHAPE.n_embd)
-    for name in ("enorm", "hnorm"):
-        _norm(writer, f"{head}.{name}", _SHAPE.n_embd)
-    return _finish(writer, rng)
+
+    def matrix(rows: int, columns: int) -> Floats:
+        return rng.standard_normal((rows, columns), dtype=np.float32) / np.float32(np.sqrt(columns))
+
+    ends = {
+        "token_embd.weight": matrix(len(byte_vocabulary().texts), _SHAPE.n_embd),
+        "output_norm.weight": np.ones(_SHAPE.n_embd, np.float32),
+    }
+    return qwen35(_SHAPE, ends, matrix, state_size=32, has_mtp=True, quantized=False)
 
 
 def repacked(path: Path) -> Path:
@@ -111,28 +102,14 @@ def _writer(path: Path, architecture: str, shape: Shape, num_blocks: int) -> Any
     return writer
 
 
-def _attention(writer: Any, rng: np.random.Generator, layer: int, *, queries: int) -> None:
+def _attention(writer: Any, rng: np.random.Generator, layer: int) -> None:
     shape = _SHAPE
-    _matrix(writer, rng, f"blk.{layer}.attn_q", queries * shape.n_head * shape.head_dim, shape.n_embd)
+    _matrix(writer, rng, f"blk.{layer}.attn_q", shape.n_head * shape.head_dim, shape.n_embd)
     for name in ("attn_k", "attn_v"):
         _matrix(writer, rng, f"blk.{layer}.{name}", shape.n_head_kv * shape.head_dim, shape.n_embd)
     _matrix(writer, rng, f"blk.{layer}.attn_output", shape.n_embd, shape.n_head * shape.head_dim)
     for name in ("attn_q_norm", "attn_k_norm"):
         _norm(writer, f"blk.{layer}.{name}", shape.head_dim)
-
-
-def _recurrent(writer: Any, rng: np.random.Generator, layer: int) -> None:
-    n_embd, values = _SHAPE.n_embd, _STATE * _RANK
-    channels = 2 * _STATE * _GROUPS + values
-    _matrix(writer, rng, f"blk.{layer}.attn_qkv", channels, n_embd)
-    _matrix(writer, rng, f"blk.{layer}.attn_gate", values, n_embd)
-    writer.add_tensor(f"blk.{layer}.ssm_conv1d.weight", rng.standard_normal((channels, 4), dtype=np.float32))
-    writer.add_tensor(f"blk.{layer}.ssm_dt.bias", np.zeros(_RANK, np.float32))
-    writer.add_tensor(f"blk.{layer}.ssm_a", -np.ones(_RANK, np.float32))
-    for name in ("ssm_beta", "ssm_alpha"):
-        _matrix(writer, rng, f"blk.{layer}.{name}", _RANK, n_embd)
-    _norm(writer, f"blk.{layer}.ssm_norm", _STATE)
-    _matrix(writer, rng, f"blk.{layer}.ssm_out", n_embd, values)
 
 
 def _ffn(writer: Any, rng: np.random.Generator, layer: int) -> None:

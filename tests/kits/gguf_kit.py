@@ -139,7 +139,7 @@ class TinyModel:
     architecture: str = "llama"
     quantized: bool = True
     """Matrices in Q8_0, which multiplies the same whatever the number of rows; else in F16, where rows matter."""
-    metadata: Mapping[str, str | bool | int | Sequence[int]] = field(default_factory=dict)
+    metadata: Mapping[str, str | bool | int | float | Sequence[int]] = field(default_factory=dict)
     """More keys, in full."""
     in_f32: Sequence[str] = ()
     """Ends of the names of matrices that must not be quantised."""
@@ -148,8 +148,6 @@ class TinyModel:
         writer = gguf.GGUFWriter(path, self.architecture)
         self._write_sizes(writer)
         self.vocabulary.write(writer)
-        for key, value in self.metadata.items():
-            _add(writer, key, value)
         for key, value in self.metadata.items():
             _add(writer, key, value)
         for name, tensor in self.tensors.items():
@@ -184,13 +182,15 @@ class TinyModel:
             writer.add_tensor(name, tensor.astype(np.float16))
 
 
-def _add(writer: Any, key: str, value: str | bool | int | Sequence[int]) -> None:
+def _add(writer: Any, key: str, value: str | bool | int | float | Sequence[int]) -> None:
     if isinstance(value, str):
         writer.add_string(key, value)
     elif isinstance(value, bool):
         writer.add_bool(key, value)
     elif isinstance(value, int):
         writer.add_uint32(key, value)
+    elif isinstance(value, float):
+        writer.add_float32(key, value)
     else:
         writer.add_array(key, list(value))
 

@@ -23,10 +23,13 @@ from tests.kits.gguf_kit import (
     byte_vocabulary,
     random_llama,
 )
+from tests.kits.hybrid_kit import qwen35
 
 WIDTH = 64
 TAPPED = (1, 2, 3)
 BLOCK = 6
+TOP_K = 7
+"""Candidates per row of a head with a selector: their pairs must fit into a state."""
 LAG = 11
 """Tokens that the crafted DFlash head looks back by: longer than its block, and than 2π."""
 
@@ -35,6 +38,8 @@ Keys = Mapping[str, str | bool | int | Sequence[int]]
 _SHAPE = Shape(n_embd=WIDTH, n_layer=4, n_head=4, n_head_kv=4, n_ff=64)
 _MTP_BLOCK = 2
 _ONE_LAYER = replace(_SHAPE, n_layer=1)
+_TAPS, _GROUP = 3, 16
+"""Of the convolutions that come with a selector."""
 _HEAD_DIM = _SHAPE.head_dim
 _MASK_KEY = {"tokenizer.ggml.mask_token_id": MASK}
 
@@ -59,36 +64,18 @@ def mtp_markov(next_token: NextToken, drafted: NextToken | None = None) -> TinyM
     return _mtp(_zeros, more)
 
 
+def mtp_alone(next_token: NextToken) -> TinyModel:
+    """The MTP block of `mtp_markov` in a file without the trunk."""
+    model = mtp_markov(next_token)
+    tensors = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(("blk.0", "blk.1"))}
+    return replace(model, tensors=tensors)
+
+
 def hybrid_mtp_markov(next_token: NextToken) -> TinyModel:
     """A Qwen3.5 that says `next_token[t]` after t: a recurrent layer, one with attention, and an MTP block."""
-    shape = replace(_SHAPE, n_layer=_MTP_BLOCK + 1)
-    tensors = {**_layers(shape, _zeros), **_ends(next_token)}
-    for layer in range(shape.n_layer):
-        block = f"blk.{layer}"
-        tensors[f"{block}.post_attention_norm.weight"] = tensors.pop(f"{block}.ffn_norm.weight")
-        if layer == 0:
-            for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-                del tensors[f"{block}.{name}.weight"]
-            tensors |= {f"{block}.{name}": tensor for name, tensor in _recurrent().items()}
-        else:
-            tensors[f"{block}.attn_q.weight"] = _zeros(2 * WIDTH, WIDTH)  # half of it is a gate
-            for name in ("attn_q_norm", "attn_k_norm"):
-                tensors[f"{block}.{name}.weight"] = np.ones(_HEAD_DIM, np.float32)
-    last = f"blk.{_MTP_BLOCK}.nextn"
-    tensors[f"{last}.eh_proj.weight"] = np.hstack([_eye(), _zeros(WIDTH, WIDTH)])
-    tensors |= {f"{last}.{name}.weight": _ones() for name in ("enorm", "hnorm")}
-    keys: Keys = {
-        "nextn_predict_layers": 1,
-        "full_attention_interval": 2,
-        "rope.dimension_sections": [3, 3, 2, 0],
-        "ssm.conv_kernel": 4,
-        "ssm.state_size": _HEAD_DIM,
-        "ssm.group_count": 2,
-        "ssm.time_step_rank": 4,
-        "ssm.inner_size": 4 * _HEAD_DIM,
-    }
-    metadata = {f"qwen35.{key}": value for key, value in keys.items()}
-    return TinyModel(byte_vocabulary(), shape, tensors, architecture="qwen35", metadata=metadata)
+    model = qwen35(replace(_SHAPE, n_layer=_MTP_BLOCK), _ends(next_token), _zeros, has_mtp=True)
+    passes_on = {f"blk.{_MTP_BLOCK}.nextn.eh_proj.weight": np.hstack([_eye(), _zeros(WIDTH, WIDTH)])}
+    return replace(model, tensors={**model.tensors, **passes_on})
 
 
 def random_mtp(seed: int) -> TinyModel:
@@ -146,6 +133,57 @@ def dflash_lag(drafted: NextToken, *, has_mrope: bool = False, layers: Sequence[
 
 def random_dflash(seed: int) -> TinyModel:
     return _dflash(_dflash_tensors(_random(seed)), TAPPED, {})
+
+
+def selector_lag(first_choice: NextToken, next_token: NextToken) -> TinyModel:
+    """A DFlash head whose masked rows find `first_choice[t]` likeliest and t itself next, t being `LAG` positions back.
+
+    Its selector knows that `next_token[t]` follows t.
+    """
+    model = dflash_lag(first_choice)
+    tensors = dict(model.tensors)
+    tensors["output.weight"] = tensors["output.weight"] + np.float32(0.6) * _output(np.arange(NUM_TOKENS))
+    follows = _zeros(NUM_TOKENS, NUM_TOKENS)
+    follows[next_token, np.arange(NUM_TOKENS)] = 64
+    return _with_selector(
+        replace(model, tensors=tensors), np.eye(NUM_TOKENS, dtype=np.float32), follows, _aimed_at_all()
+    )
+
+
+def random_selector(seed: int) -> TinyModel:
+    matrix = _random(seed)
+    before, behind = matrix(NUM_TOKENS, NUM_TOKENS), matrix(NUM_TOKENS, NUM_TOKENS)
+    return _with_selector(random_dflash(seed), before, behind, matrix(NUM_TOKENS, WIDTH))
+
+
+def _with_selector(model: TinyModel, before: Floats, behind: Floats, gate: Floats) -> TinyModel:
+    """Its convolutions pass everything on as it is."""
+    base = np.zeros((2, _TAPS, WIDTH), np.float32)
+    base[:, 0] = 1
+    tensors = {
+        **model.tensors,
+        "selector_predecessor.weight": before,
+        "selector_successor.weight": behind,
+        "selector_hidden.weight": gate,
+    }
+    for place in ("attn", "ffn"):
+        tensors[f"blk.0.{place}_conv_base"] = base
+        tensors[f"blk.0.{place}_conv_proj.weight"] = _zeros(2 * _TAPS * WIDTH // _GROUP, WIDTH)
+    keys = {
+        "conv_kernel_size": _TAPS,
+        "conv_group_size": _GROUP,
+        "selector_rank": NUM_TOKENS,
+        "selector_top_k": TOP_K,
+    }
+    metadata = {**model.metadata, **{f"dflash.{key}": value for key, value in keys.items()}}
+    return replace(model, tensors=tensors, metadata=metadata, in_f32=("conv_base",))
+
+
+def _aimed_at_all() -> Floats:
+    """The constant component of a state, for every rank."""
+    gate = _zeros(NUM_TOKENS, WIDTH)
+    gate[:, 0] = 1
+    return gate
 
 
 def dspark_markov(next_token: NextToken, *, from_anchor: bool = True, confidence: float = 0.9) -> TinyModel:
@@ -248,21 +286,6 @@ def _mtp(matrix: Callable[[int, int], Floats], more: dict[str, Floats]) -> TinyM
     }
     metadata = {f"glm4moe.{key}": value for key, value in keys.items()}
     return TinyModel(byte_vocabulary(), shape, tensors, architecture="glm4moe", metadata=metadata)
-
-
-def _recurrent() -> dict[str, Floats]:
-    """A gated delta net that adds nothing: 2 key heads and 4 value heads of 16."""
-    return {
-        "attn_qkv.weight": _zeros(8 * _HEAD_DIM, WIDTH),
-        "attn_gate.weight": _zeros(4 * _HEAD_DIM, WIDTH),
-        "ssm_conv1d.weight": _zeros(8 * _HEAD_DIM, 4),
-        "ssm_dt.bias": np.zeros(4, np.float32),
-        "ssm_a": np.full(4, -1, np.float32),
-        "ssm_beta.weight": _zeros(4, WIDTH),
-        "ssm_alpha.weight": _zeros(4, WIDTH),
-        "ssm_norm.weight": np.ones(_HEAD_DIM, np.float32),
-        "ssm_out.weight": _zeros(WIDTH, 4 * _HEAD_DIM),
-    }
 
 
 def _eagle3_tensors(matrix: Callable[[int, int], Floats]) -> dict[str, Floats]:

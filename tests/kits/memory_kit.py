@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
-from tests.kits.gguf_kit import Floats, Shape, TinyModel, Vocabulary
-
-Matrix = Callable[[int, int], Floats]
+from tests.kits.gguf_kit import Floats, Shape, TinyModel, Vocabulary, byte_vocabulary
+from tests.kits.hybrid_kit import Matrix, qwen35
 
 SHAPE = Shape(n_layer=4)
 WINDOW = 24
@@ -65,54 +62,10 @@ def recurrent(vocabulary: Vocabulary, seed: int) -> TinyModel:
     return TinyModel(vocabulary, SHAPE, tensors, architecture="mamba", metadata=sizes, in_f32=_SSM_F32)
 
 
-def hybrid(vocabulary: Vocabulary, seed: int) -> TinyModel:
+def hybrid(seed: int) -> TinyModel:
     """qwen35: layers with a running state and layers with attention in turn; snapshots where they are asked for."""
     matrix = _matrices(seed)
-    tensors = _ends(vocabulary, matrix)
-    for layer in range(SHAPE.n_layer):
-        mixer = _delta_net(matrix) if layer % 2 == 0 else _gated_attention(matrix)
-        tensors |= _named(layer, **mixer, **_feed_forward(matrix), post_attention_norm=_ones(SHAPE.n_embd))
-        if layer % 2 == 0:
-            tensors |= {f"blk.{layer}.ssm_dt.bias": np.zeros(_HEADS, np.float32), f"blk.{layer}.ssm_a": -_ones(_HEADS)}
-    sizes: dict[str, str | bool | int | Sequence[int]] = {
-        "qwen35.attention.key_length": SHAPE.head_dim,
-        "qwen35.attention.value_length": SHAPE.head_dim,
-        "qwen35.full_attention_interval": 2,
-        "qwen35.rope.dimension_sections": [3, 3, 2, 0],
-        "qwen35.ssm.conv_kernel": 4,
-        "qwen35.ssm.inner_size": _HEADS * _STATE,
-        "qwen35.ssm.state_size": _STATE,
-        "qwen35.ssm.time_step_rank": _HEADS,
-        "qwen35.ssm.group_count": _GROUPS,
-    }
-    return TinyModel(vocabulary, SHAPE, tensors, architecture="qwen35", metadata=sizes, in_f32=_SSM_F32)
-
-
-_STATE, _GROUPS, _HEADS = 16, 2, 4
-
-
-def _delta_net(matrix: Matrix) -> dict[str, Floats]:
-    values = _HEADS * _STATE
-    mixed = 2 * _GROUPS * _STATE + values
-    return {
-        "attn_norm": _ones(SHAPE.n_embd),
-        "attn_qkv": matrix(mixed, SHAPE.n_embd),
-        "attn_gate": matrix(values, SHAPE.n_embd),
-        "ssm_conv1d": matrix(mixed, 4),
-        "ssm_beta": matrix(_HEADS, SHAPE.n_embd),
-        "ssm_alpha": matrix(_HEADS, SHAPE.n_embd),
-        "ssm_norm": _ones(_STATE),
-        "ssm_out": matrix(SHAPE.n_embd, values),
-    }
-
-
-def _gated_attention(matrix: Matrix) -> dict[str, Floats]:
-    return {
-        "attn_norm": _ones(SHAPE.n_embd),
-        **_attention(matrix, query_size=2 * SHAPE.n_embd),
-        "attn_q_norm": _ones(SHAPE.head_dim),
-        "attn_k_norm": _ones(SHAPE.head_dim),
-    }
+    return qwen35(SHAPE, _ends(byte_vocabulary(), matrix), matrix)
 
 
 def _attention(matrix: Matrix, query_size: int) -> dict[str, Floats]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.kits import memory_kit
+from tests.kits import embedding_kit, memory_kit
 from tests.kits.gguf_kit import (
     EOS,
     NextToken,
@@ -30,6 +30,8 @@ LETTERS = tuple(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 
 CHAT_MARKERS = {264: "<think>", 265: "</think>", 266: "<tool_call>", 267: "</tool_call>"}
 """Control tokens of `thinker`."""
+GAP_MARKERS = {264: "<|fim_prefix|>", 265: "<|fim_suffix|>", 266: "<|fim_middle|>"}
+"""Control tokens of `gap_filler`."""
 TOOL_TEMPLATE = (
     "{% if tools %}<|x0|>tools:{% for tool in tools %}{{ tool | tojson }}{% endfor %}<|x1|>{% endif %}"
     "{% for message in messages %}<|x0|>{{ message.role }}:{{ message.content }}"
@@ -93,7 +95,20 @@ class Models:
 
     @cached_property
     def hybrid(self) -> Path:
-        return self.write("hybrid", memory_kit.hybrid(byte_vocabulary(), seed=1))
+        return self.write("hybrid", memory_kit.hybrid(seed=1))
+
+    @cached_property
+    def bert(self) -> Path:
+        """An embedding model: the mean of the states, each of which sees the whole text."""
+        return self.write("bert", embedding_kit.bert(byte_vocabulary(), seed=1))
+
+    @cached_property
+    def gap_filler(self) -> Path:
+        """Was taught to fill gaps, and says the letters in turn wherever it starts."""
+        vocabulary = self.byte_vocabulary
+        for token_id, text in GAP_MARKERS.items():
+            vocabulary = vocabulary.with_text(token_id, text)
+        return self.write("gap-filler", table_llama(markov_table(cycle(LETTERS)), vocabulary))
 
     @cached_property
     def chain(self) -> NextToken:
