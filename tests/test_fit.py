@@ -170,7 +170,7 @@ def test_new_settings_are_made_to_fit_and_refused_where_they_do_not(models: Mode
 
     config.write_text(f'model = "{models.letters}"\nctx = 512')
     with running(tmp_path, "--config", str(config), environment={"HOMESPEC_FIT": "auto"}) as daemon:
-        text = said_after(2_000_000_000)
+        text = said_after(1_000_000_000)
         assert "not taken" in text
         assert "Nearest that fits: --ctx " in text
         eventually(lambda: daemon.health().status_code == 200, "the configuration from before is back")

@@ -18,9 +18,9 @@ from tests.kits.prompts import PROMPTS
 
 pytestmark = pytest.mark.real
 
-MAX_TOKENS = 128
+MAX_TOKENS = 96
 GROUP = 4
-GROUPS = range(0, len(PROMPTS) // GROUP, 2)
+GROUPS = range(0, len(PROMPTS) // GROUP, 3)
 
 
 class Anchor:
