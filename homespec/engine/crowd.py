@@ -6,13 +6,13 @@ threads lose little, and the other work gets a core of its own.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import psutil
 
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.library import library
+from homespec.engine.threads import usable_cpus
 from homespec.frames import EngineSettings
 
 INTERVAL_S = 1.0
@@ -93,7 +93,7 @@ class OthersMeter:
     """CPU time that everybody but this process takes, on the CPUs that it may run on."""
 
     def __init__(self) -> None:
-        self._cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+        self._cpus = usable_cpus()
         self._before: tuple[float, float] | None = None
 
     @property

@@ -28,9 +28,14 @@ _BETTER = 0.95
 """Share of the usual count's time that another one must stay below: less may be chance."""
 
 
+def usable_cpus() -> list[int]:
+    """Numbers of the logical cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def usable_cores() -> int:
-    """Logical ones that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many they are."""
+    return len(usable_cpus())
 
 
 def default_threads() -> int:

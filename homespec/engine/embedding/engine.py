@@ -94,13 +94,13 @@ class EmbeddingScheduler:
         """There is no drafter whose memory could be given back."""
 
     def readmit(self) -> None:
-        """Nor one that could come back,"""
+        """There is no drafter that could come back."""
 
     def admit(self) -> None:
-        """come in,"""
+        """There is no drafter that was refused."""
 
     def reload_drafter(self) -> None:
-        """or be loaded again."""
+        """There is no drafter to load."""
 
     def snapshot(self) -> EngineSnapshot:
         context = self._embedder.context
