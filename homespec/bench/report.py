@@ -72,6 +72,12 @@ class Group:
     name: str
     sides: dict[str, SideResult]
     comparisons: tuple[Comparison, ...]
+    hindsight: Comparison | None = None
+    """Of a sweep: `auto` against the fixed setting that was fastest here, plain included."""
+
+    @property
+    def told(self) -> tuple[Comparison, ...]:
+        return self.comparisons if self.hindsight is None else (*self.comparisons, self.hindsight)
 
     def comparison(self, side: str, baseline: str = PLAIN) -> Comparison | None:
         return next((each for each in self.comparisons if (each.side, each.baseline) == (side, baseline)), None)

@@ -36,6 +36,8 @@ def print_report(report: Report, file: TextIO) -> None:
     for baseline in dict.fromkeys(each.baseline for each in report.overall.comparisons):
         for table in _comparison_tables(report, baseline, console.width):
             console.print("", table)
+    if hindsight := _hindsight_table(report, console.width):
+        console.print("", hindsight)
     console.print("", _side_table(report), "")
     if curves := _curves(report, console.width):
         console.print(Text.from_ansi(curves))
@@ -57,6 +59,13 @@ def _comparison_tables(report: Report, baseline: str, width: int) -> list[Table]
     return tables
 
 
+def _hindsight_table(report: Report, width: int) -> Table | None:
+    found = [
+        (f"{group.name}: {group.hindsight.baseline}", group.hindsight) for group in report.groups if group.hindsight
+    ]
+    return _ratio_table("auto ÷ the fixed setting that was fastest", found, width) if found else None
+
+
 def _ratio_table(title: str, rows: Sequence[tuple[str, Comparison]], width: int) -> Table:
     table = _table(title)
     table.add_column("", no_wrap=True)
@@ -70,7 +79,7 @@ def _ratio_table(title: str, rows: Sequence[tuple[str, Comparison]], width: int)
     drawing_width = min(max(width - _WIDTH_OF_THE_REST, _MIN_DRAWING_WIDTH), _MAX_DRAWING_WIDTH)
     axis = around_one(values, 0, drawing_width - 1)
     for name, each in rows:
-        style = "bold" if name == OVERALL else ""
+        style = "bold" if name.startswith(OVERALL) else ""
         table.add_row(
             name,
             str(each.num_pairs),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PLAIN = "plain"
+AUTO = "auto"
 OTHER = "other server"
 
 
@@ -35,7 +36,7 @@ class Side:
 def sides_of(
     drafters: Sequence[str], max_draft_tokens: int | None, sweep: Sequence[int], *, against: bool
 ) -> tuple[Side, ...]:
-    """Plain first, then every drafter (with every D of the sweep, if there is one), then the other server."""
+    """Plain first, then every drafter, then the other server. In a sweep: every drafter with every D, then `auto`."""
     sides = [Side(PLAIN, "off")]
     for drafter in drafters:
         if sweep:
@@ -43,4 +44,6 @@ def sides_of(
             sides += [Side(f"{drafter} D={limit}", drafter, limit, swept=True) for limit in sweep if limit]
         else:
             sides.append(Side(drafter if drafter != "off" else "plain again", drafter, max_draft_tokens))
+    if sweep:
+        sides.append(Side(AUTO, AUTO))
     return (*sides, Side(OTHER)) if against else tuple(sides)

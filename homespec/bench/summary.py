@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from homespec.bench.interval import mean_interval, spread
 from homespec.bench.report import OVERALL, Comparison, Group, SideResult
-from homespec.bench.sides import OTHER, PLAIN, Side
+from homespec.bench.sides import AUTO, OTHER, PLAIN, Side
 from homespec.bench.trial import Trial
 from homespec.bench.verdict import CONFIDENCE, category_level, judge
 from homespec.stats import DraftStats
@@ -34,7 +34,19 @@ def _group(name: str, trials: Sequence[Trial], sides: Sequence[Side], level: flo
     results = {name: _side_result(own) for name, own in by_side.items() if own}
     pairs_of = {(side, base): _pairs(by_side[side], by_side[base]) for side, base in _compared(sides)}
     comparisons = [_compare(side, base, pairs, level) for (side, base), pairs in pairs_of.items() if pairs]
-    return Group(name, results, tuple(comparisons))
+    best = _fastest_fixed(sides, comparisons)
+    hindsight = _compare(AUTO, best, _pairs(by_side[AUTO], by_side[best]), level) if best else None
+    return Group(name, results, tuple(comparisons), hindsight)
+
+
+def _fastest_fixed(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> str | None:
+    """The side of a sweep that was fastest, or plain where none was faster; None without a sweep."""
+    swept = {side.name for side in sides if side.swept}
+    ratios = {each.side: each.ratio for each in comparisons if each.side in swept and each.ratio is not None}
+    if not ratios:
+        return None
+    best = max(ratios, key=lambda name: ratios[name])
+    return best if ratios[best] > 1 else PLAIN
 
 
 def _compared(sides: Sequence[Side]) -> list[tuple[str, str]]:

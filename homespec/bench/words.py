@@ -64,6 +64,8 @@ def headline(report: Report) -> list[str]:
         if known:
             best = max(known, key=lambda each: each.ratio or 0)
             sentences.append(f"the fastest D of {drafter}: {_sentence(best)}")
+    if (hindsight := report.overall.hindsight) is not None:
+        sentences.append(f"chosen afterwards: {_sentence(hindsight)}")
     return sentences or ["nothing was compared"]
 
 

@@ -61,6 +61,7 @@ def test_sides_of_a_sweep() -> None:
     assert sides_of(["ngram"], None, (0, 2), against=True) == (
         Side("plain", "off"),
         Side("ngram D=2", "ngram", 2, swept=True),
+        Side("auto", "auto"),
         Side("other server"),
     )
 

@@ -137,7 +137,10 @@ def test_the_terminal_draws_a_sweep() -> None:
     assert "ngram D=2" in text
     assert "speed ÷ plain over D" in text
     assert "acceptance length over D" in text
-    assert text.splitlines()[-2].startswith("the fastest D of ngram: ngram D=4 against plain: faster")
+    assert "overall: draft D=4" in text
+    sentences = text.splitlines()[-4:]
+    assert sentences[1].startswith("the fastest D of ngram: ngram D=4 against plain: faster")
+    assert sentences[3].startswith("chosen afterwards: auto against draft D=4: faster")
 
 
 def test_a_run_that_ended_early_says_so_everywhere() -> None:

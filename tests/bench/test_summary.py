@@ -135,6 +135,27 @@ def test_a_sweep_is_told_and_not_judged() -> None:
     assert report.exit_code is ExitCode.OK
 
 
+@pytest.mark.parametrize(
+    ("speeds", "best"), [((60.0, 70.0), "ngram D=4"), ((60.0, 50.0), "ngram D=2"), ((40.0, 45.0), "plain")]
+)
+def test_auto_is_compared_with_the_best_fixed_setting_of_each_category(speeds: tuple[float, float], best: str) -> None:
+    sides = sides_of(["ngram"], None, (2, 4), against=False)
+    speed_of = dict(zip(("ngram D=2", "ngram D=4", "auto", "plain"), (*speeds, 56.0, 50.0), strict=True))
+    trials = [drafted(side, str(i), speed, "copy") for side, speed in speed_of.items() for i in range(6)]
+    overall, (copy,) = summarise(trials, sides)
+    for group in (overall, copy):
+        assert group.hindsight is not None
+        assert (group.hindsight.side, group.hindsight.baseline) == ("auto", best)
+        assert group.hindsight.ratio == pytest.approx(56.0 / speed_of[best])
+        assert group.told[-1] == group.hindsight
+
+
+def test_without_a_sweep_there_is_no_hindsight() -> None:
+    overall, _ = summarise(two_sided({"prose": [1.5] * 5}), SIDES)
+    assert overall.hindsight is None
+    assert overall.told == overall.comparisons
+
+
 def test_what_spoils_a_report_is_noted() -> None:
     trials = two_sided({"prose": [1.0] * 6})
     changed = [replace(each, turns=(replace(each.turns[0], text="other"),)) for each in trials if each.side == "auto"]
