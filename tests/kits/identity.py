@@ -71,13 +71,18 @@ class Divergence:
         )
 
 
+def divergence(prompt: str, expected: list[int], got: list[int]) -> Divergence | None:
+    """Where the tokens part; None when they are the same."""
+    return None if got == expected else Divergence(prompt, _common_length(expected, got), expected, got)
+
+
 def divergences(prompts: Sequence[str], expected: Sequence[Answer], got: Sequence[Answer]) -> list[Divergence]:
     """One entry per pair of answers whose tokens differ."""
-    return [
-        Divergence(prompt, _common_length(left.token_ids, right.token_ids), left.token_ids, right.token_ids)
+    found = (
+        divergence(prompt, left.token_ids, right.token_ids)
         for prompt, left, right in zip(prompts, expected, got, strict=True)
-        if left.token_ids != right.token_ids
-    ]
+    )
+    return [each for each in found if each is not None]
 
 
 def margin(driver: Driver, prompt_ids: Sequence[int], divergence: Divergence) -> float:
