@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-_PENDING = ("unknown", "assumed")
-"""What the controller calls costs that it has yet to measure, which it does while the daemon is idle."""
+_PENDING = ("unknown", "assumed", "rechecking")
+"""What the controller calls costs that it has yet to measure or to measure again, while the daemon is idle."""
 
 
 class _Table(msgspec.Struct):

@@ -9,12 +9,15 @@ import msgspec
 
 from homespec.engine.control.calibration import Calibration, draft_seconds
 from homespec.engine.control.controller import Controller
-from homespec.engine.control.cost import CostModel, CostTable
+from homespec.engine.control.cost import CostModel, CostTable, fastest
 from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
 from homespec.engine.drafters.roster import FREE, Roster
 from homespec.engine.kept import Kept, context_key
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.library import library
+
+_RUNS = 3
+"""A busy machine spoils a measurement, and costs that are thought too high are never tried: so many are made."""
 
 
 class Costs:
@@ -29,6 +32,7 @@ class Costs:
         self.controller = Controller(cost, least_rows=least_rows)
         self._key = self.source = ""
         self._calibration: Calibration | None = None
+        self._earlier: CostTable | None = None
         self._measured_drafters: set[int] = set()
         """Their ids: a drafter that is loaded again is measured again."""
         self._drafting: tuple[str, Iterator[dict[int, float]]] | None = None
@@ -39,11 +43,14 @@ class Costs:
         if (key := context_key(self._context)) == self._key:
             return
         self.interrupt()
-        self._key, self.source, table = key, "unknown", self._read(key)
-        self._calibration = None if table is not None else Calibration(self._context, self._probe_id)
-        if table is not None:
-            self.controller.cost.use(table)
-            self.source = "kept"
+        self._key, self._earlier = key, self._read(key)
+        is_settled = self._earlier is not None and self._earlier.num_runs >= _RUNS
+        self._calibration = None if is_settled else Calibration(self._context, self._probe_id)
+        if self._earlier is None:
+            self.source = "unknown"
+            return
+        self.controller.cost.use(self._earlier)
+        self.source = "kept" if is_settled else "rechecking"
 
     @property
     def is_pending(self) -> bool:
@@ -81,6 +88,8 @@ class Costs:
             return
         self._calibration = None
         if (table := calibration.table()) is not None:
+            if self._earlier is not None:
+                table = fastest(self._earlier, table)
             self.controller.cost.use(table)
             self.source = "measured"
             self._kept.put(self._key, msgspec.to_builtins(table))

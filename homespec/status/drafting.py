@@ -60,7 +60,8 @@ class ControllerStatus:
     """What the decisions are made from, and what they came to."""
 
     costs: str
-    """Where the costs come from: `measured`, `kept` from an earlier run, `assumed`, or `unknown` as yet."""
+    """Where they come from: `measured`, `kept` from earlier runs, `rechecking` (kept, and measured again while idle),
+    `assumed`, or `unknown` as yet."""
     plain_ms: float | None
     """T(1): one row in a short context, as tracked."""
     row_costs: dict[int, float]

@@ -17,7 +17,7 @@ def test_a_daemon_without_a_table_may_still_say_what_rows_cost() -> None:
     assert read_costs(body) == Costs(verify=(VerifyCost(None, ((1, 10.0), (2, 15.0), (4, 25.0))),))
 
 
-@pytest.mark.parametrize("source", ["unknown", "assumed"])
+@pytest.mark.parametrize("source", ["unknown", "assumed", "rechecking"])
 def test_costs_that_are_not_measured_are_pending(source: str) -> None:
     assert read_costs(b'{"speculation":{"controller":{"costs":"%s"}}}' % source.encode()) == Costs(pending=True)
 

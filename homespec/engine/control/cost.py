@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -42,11 +42,26 @@ class CostTable:
     measured: bool = True
     rewind_s: float = 0.0
     """Beside the pass, for each sequence that drafts: keeping a recurrent state, and putting it back."""
+    num_runs: int = 1
+    """Measurements that these are the fastest times of."""
 
     def dense(self, max_rows: int) -> Seconds:
         """Seconds, shape (contexts, max_rows + 1): by row count, and 0 for none."""
         lines = [_over_rows(self.rows, line, max_rows) for line in self.seconds]
         return np.maximum.accumulate(np.stack(lines), axis=0)
+
+
+def fastest(earlier: CostTable, later: CostTable) -> CostTable:
+    """Two measurements of the same, made one: what else ran on the machine has added time to either.
+
+    Where one knows more contexts or rows than the other, as when time ran out, it is taken alone.
+    """
+    num_runs = earlier.num_runs + later.num_runs
+    if (earlier.rows, earlier.contexts) != (later.rows, later.contexts):
+        fuller = max(later, earlier, key=lambda table: (len(table.contexts), len(table.rows)))
+        return replace(fuller, num_runs=num_runs)
+    seconds = tuple(tuple(map(min, *lines)) for lines in zip(earlier.seconds, later.seconds, strict=True))
+    return replace(later, seconds=seconds, rewind_s=min(earlier.rewind_s, later.rewind_s), num_runs=num_runs)
 
 
 class CostModel:

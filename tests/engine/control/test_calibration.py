@@ -70,8 +70,22 @@ def test_the_costs_of_an_earlier_run_are_used(engine: Driver, tmp_path: Path) ->
         first.step()
     assert first.source == "measured"
     second = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
-    assert second.source == "kept"
+    assert second.source == "rechecking"
     assert second.controller.cost.verify_s(0) == pytest.approx(first.controller.cost.verify_s(0))
+    earlier = second.controller.cost.table
+    while second.is_pending:
+        second.step()
+    later = second.controller.cost.table
+    assert earlier is not None
+    assert later is not None
+    assert all(new <= old for new, old in zip(later.seconds[0], earlier.seconds[0], strict=True))
+    assert later.num_runs == 2
+    third = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
+    while third.is_pending:
+        third.step()
+    last = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
+    assert last.source == "kept"
+    assert last.controller.cost.table == third.controller.cost.table
     (tmp_path / "costs.json").write_text('{"broken": 1}')
     assert Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path)).source == "unknown"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.engine.control.cost import CostModel, CostTable, filled
+from homespec.engine.control.cost import CostModel, CostTable, fastest, filled
 from tests.engine.control.simulator import Q4_0, Q4_1, Machine
 
 ROWS = (1, 2, 4, 8, 16)
@@ -122,3 +122,22 @@ def test_a_drafter_that_several_share_takes_longer_until_the_clock_says_otherwis
 
 def test_a_drafter_that_nobody_measured_is_not_free() -> None:
     assert Machine(Q4_1).cost_model().draft_s("new", 1, 0)[3] == pytest.approx(1.0)
+
+
+@given(*[st.lists(st.floats(1e-4, 10.0), min_size=3, max_size=3)] * 2)
+def test_of_two_measurements_the_faster_times_count(left: list[float], right: list[float]) -> None:
+    tables = [CostTable((1, 2, 4), (32,), (tuple(line),), rewind_s=line[0]) for line in (left, right)]
+    merged = fastest(*tables)
+    assert merged.seconds[0] == tuple(map(min, left, right))
+    assert merged.rewind_s == min(left[0], right[0])
+    assert merged.num_runs == 2
+    assert fastest(merged, merged).seconds == merged.seconds
+
+
+def test_a_measurement_that_ran_out_of_time_gives_way_to_a_whole_one() -> None:
+    short = CostTable((1, 2), (32,), ((0.01, 0.02),))
+    whole = CostTable((1, 2), (32, 1024), ((0.03, 0.04), (0.05, 0.06)))
+    more_rows = CostTable((1, 2, 4), (32,), ((0.03, 0.04, 0.05),))
+    for left, right, expected in ((short, whole, whole), (whole, short, whole), (more_rows, short, more_rows)):
+        merged = fastest(left, right)
+        assert (merged.seconds, merged.num_runs) == (expected.seconds, 2)
