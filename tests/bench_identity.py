@@ -64,6 +64,8 @@ class Grid:
     temperatures: Sequence[float]
     drafters: Sequence[str]
     draft_tokens: Sequence[int]
+    num_rounds: int | None
+    """None for the whole grid."""
     drop: bool
     """Whether the drafter is taken away in the middle of each answer."""
 
@@ -71,7 +73,7 @@ class Grid:
         """The plain answers, then a list per round and drafter."""
         prompts = range(len(self.prompts))
         yield [Cell("off", temperature, prompt, 0) for temperature in self.temperatures for prompt in prompts]
-        for turn in range(len(self.draft_tokens)):
+        for turn in range(len(self.draft_tokens))[: self.num_rounds]:
             for drafter in self.drafters:
                 yield [
                     Cell(drafter, temperature, prompt, self.draft_tokens[(prompt + turn) % len(self.draft_tokens)])
@@ -217,11 +219,12 @@ def _parse(arguments: Sequence[str]) -> tuple[Grid, Path | None]:
     parser.add_argument("--temperatures", type=lambda text: [float(part) for part in text.split(",")], default=[0.0])
     parser.add_argument("--drafters", type=lambda text: text.split(","), default=list(DRAFTERS))
     parser.add_argument("--draft-tokens", type=numbers, default=list(DRAFT_TOKENS))
+    parser.add_argument("--rounds", type=int, help="so many instead of all")
     parser.add_argument("--drop", action="store_true", help="take the drafter away in the middle of each answer")
     parser.add_argument("--into", type=Path, help="keep the answers here, and go on with those that are there")
     given = parser.parse_args(arguments)
     prompts = list(_prompts(given.prompts))
-    grid = Grid(prompts, given.tokens, given.temperatures, given.drafters, given.draft_tokens, given.drop)
+    grid = Grid(prompts, given.tokens, given.temperatures, given.drafters, given.draft_tokens, given.rounds, given.drop)
     return grid, given.into
 
 
