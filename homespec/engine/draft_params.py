@@ -24,9 +24,14 @@ def draft_params(settings: EngineSettings, model: Model, target: ContextParams) 
         n_outputs_max=settings.slots,
         n_batch=min(target.n_batch, n_ctx),
         n_threads=target.n_threads,
-        kv_type=settings.draft_kv_type or target.kv_type,
+        kv_type=settings.draft_kv_type or _kv_type(target),
         flash_attention=target.flash_attention,
     )
+
+
+def _kv_type(target: ContextParams) -> str:
+    """The target's; but bf16, which a strict target may need, cannot be turned when a window slides, and f16 can."""
+    return "f16" if target.kv_type == "bf16" else target.kv_type
 
 
 def draft_gpu_layers(settings: EngineSettings) -> int:

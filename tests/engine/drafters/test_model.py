@@ -228,7 +228,14 @@ def test_after_many_changes_of_slot_the_drafts_are_still_right(models: Models) -
 def windowed(models: Models, request: pytest.FixtureRequest) -> Iterator[Driver]:
     """`random` drafts for itself and sees 256 tokens; its keys are turned, or its window decoded again."""
     with running(
-        models.random, draft=models.random, n_ctx=1024, draft_window=256, kv_type=request.param, slots=2, threads=1
+        models.random,
+        draft=models.random,
+        n_ctx=1024,
+        draft_window=256,
+        draft_kv_type=request.param,
+        kv_type=request.param,
+        slots=2,
+        threads=1,
     ) as driver:
         yield driver
 
