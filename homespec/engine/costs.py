@@ -12,12 +12,9 @@ from homespec.engine.control.controller import Controller
 from homespec.engine.control.cost import CostModel, CostTable, fastest
 from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
 from homespec.engine.drafters.roster import FREE, Roster
-from homespec.engine.kept import Kept, context_key
+from homespec.engine.kept import NUM_RUNS, Kept, context_key
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.library import library
-
-_RUNS = 3
-"""A busy machine spoils a measurement, and costs that are thought too high are never tried: so many are made."""
 
 
 class Costs:
@@ -44,7 +41,7 @@ class Costs:
             return
         self.interrupt()
         self._key, self._earlier = key, self._read(key)
-        is_settled = self._earlier is not None and self._earlier.num_runs >= _RUNS
+        is_settled = self._earlier is not None and self._earlier.num_runs >= NUM_RUNS
         self._calibration = None if is_settled else Calibration(self._context, self._probe_id)
         if self._earlier is None:
             self.source = "unknown"

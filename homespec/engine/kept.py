@@ -20,6 +20,9 @@ logger = logging.getLogger("homespec.engine")
 _SAMPLE_BYTES = 1024 * 1024
 _MOST = 200
 
+NUM_RUNS = 3
+"""A busy machine spoils the timings of a start, and what looks slow is not tried again: so many starts take them."""
+
 
 class Kept:
     """JSON values by key, in one file. Every failure to read or write it is harmless: it is measured again."""

@@ -53,13 +53,12 @@ def open_target(settings: EngineSettings, model: Model, taps: TapPlan | None = N
     context = Context(model, wanted)
     threads = _threads(settings, context)
     unknown = "exactness is set to 'fast'" if settings.exactness == "fast" else EXACTNESS_PENDING
-    known = None
-    if not threads.is_pending:
-        known = unchecked(unknown) if settings.exactness == "fast" else Verdicts().get(context, pad_single=False)
-    if known is not None:
+    fast = unchecked(unknown) if settings.exactness == "fast" else None
+    known = (fast or Verdicts().get(context, pad_single=False)) if threads.is_known else None
+    if known is not None and not threads.is_pending:
         return context, Exactness(known)
-    begin = partial(_settle, context, threads, unchecked(unknown) if settings.exactness == "fast" else None)
-    return context, Exactness(unchecked(unknown), begin=begin, measure=begin())
+    begin = partial(_settle, context, threads, known or fast)
+    return context, Exactness(known or unchecked(unknown), begin=begin, measure=begin())
 
 
 def _settle(context: Context, threads: ThreadChoice, verdict: Verdict | None) -> Measurement:

@@ -10,12 +10,13 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import contextmanager, suppress
 
+import msgspec
 import numpy as np
 import psutil
 
-from homespec.engine.kept import Kept, context_key
+from homespec.engine.kept import NUM_RUNS, Kept, context_key
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
 
@@ -50,16 +51,32 @@ def candidates(usual: int, usable: int) -> list[int]:
     return [count for count in counts if 1 <= count <= max(usual, usable)]
 
 
-def fastest(seconds: Mapping[int, Sequence[float]], usual: int) -> int:
-    """The count whose best time is least, for others on the box only make passes longer; the usual one unless another
-    is clearly better."""
-    least = {count: min(samples) for count, samples in seconds.items()}
-    best = min(least, key=lambda count: least[count])
-    return best if least[best] < _BETTER * least[usual] else usual
+def fastest(seconds: Mapping[int, float], usual: int) -> int:
+    """The count that takes least; the usual one unless another is clearly better."""
+    best = min(seconds, key=lambda count: seconds[count])
+    return best if seconds[best] < _BETTER * seconds[usual] else usual
+
+
+class Timings(msgspec.Struct, frozen=True):
+    """Least seconds by thread count: others on the box only make passes longer."""
+
+    single: dict[int, float]
+    """Of one row."""
+    batch: dict[int, float]
+    num_runs: int = 1
+    """Starts that they were taken at."""
+
+    def with_earlier(self, earlier: Timings) -> Timings:
+        """The least of both; needs the same counts."""
+        return Timings(
+            {count: min(seconds, earlier.single[count]) for count, seconds in self.single.items()},
+            {count: min(seconds, earlier.batch[count]) for count, seconds in self.batch.items()},
+            self.num_runs + earlier.num_runs,
+        )
 
 
 class ThreadChoice:
-    """Of one context: kept from an earlier run, or measured while there is nothing else to do."""
+    """Of one context: kept from earlier runs, measured while there is nothing else to do, or both."""
 
     def __init__(self, context: Context, *, is_free: bool, kept: Kept | None = None) -> None:
         """is_free: nobody has set the count, and the CPU decodes. What was kept is used at once."""
@@ -69,41 +86,69 @@ class ThreadChoice:
         self._usual = context.params.n_threads
         self._candidates = candidates(self._usual, usable_cores())
         has_choice = is_free and len(self._candidates) > 1 and context.n_ctx >= 2 * (_PREFIX + _ROWS)
-        self.is_pending = has_choice and not self._use(self._kept.get(self._key))
+        self._earlier = self._read() if has_choice else None
+        if self._earlier is not None:
+            self._use(self._earlier)
+        self.is_known = not has_choice or self._earlier is not None
+        """Whether the counts are more than the usual ones."""
+        self.is_pending = has_choice and (self._earlier is None or self._earlier.num_runs < NUM_RUNS)
+        """Whether there is something to measure."""
 
     def measure(self, seq_id: int) -> Iterator[None]:
-        """Measure and use what is fastest; one short call to the library per step.
+        """Measure, and use what is fastest unless something was kept; one short call to the library per step.
 
-        Uses the KV cache of `seq_id` and leaves it empty, and the threads as they were when closed early.
+        Uses the KV cache of `seq_id` and leaves it empty. Between the steps the counts are those from before.
         """
         single: defaultdict[int, list[float]] = defaultdict(list)
         batch: defaultdict[int, list[float]] = defaultdict(list)
         run = _Runner(self._context, seq_id)
-        counts = (self._usual, self._usual)
         try:
             run.decode(0, _PREFIX)
             yield
             for count in self._candidates * _REPEATS:
-                self._context.set_threads(count, count)
-                run.decode(_PREFIX, 1)  # the first pass with another count starts its threads
-                single[count].append(run.decode(_PREFIX, 1))
-                batch[count].append(run.decode(_PREFIX, _ROWS))
+                with self._set_to(count):
+                    run.decode(_PREFIX, 1)  # the first pass with another count starts its threads
+                    single[count].append(run.decode(_PREFIX, 1))
+                    batch[count].append(run.decode(_PREFIX, _ROWS))
                 yield
                 if run.spent_s > _BUDGET_S and len(single) == len(self._candidates):
                     break
-            counts = fastest(single, self._usual), fastest(batch, self._usual)
-            self.is_pending = False
-            self._kept.put(self._key, counts)
+            self._take(Timings(_least(single), _least(batch)))
         finally:
-            self._context.set_threads(*counts)
             self._context.clear(seq_id)
 
-    def _use(self, kept: Any) -> bool:
-        """False when this is not what `measure` keeps, or of a machine with more cores."""
-        if not isinstance(kept, list) or len(kept) != 2 or not all(count in self._candidates for count in kept):
-            return False
-        self._context.set_threads(*kept)
-        return True
+    def _take(self, timings: Timings) -> None:
+        if self._earlier is None:
+            self._use(timings)
+        else:
+            # From the next start on: what is known of the exactness of this one was found with its counts.
+            timings = timings.with_earlier(self._earlier)
+        self.is_known, self.is_pending = True, False
+        self._kept.put(self._key, msgspec.to_builtins(timings, str_keys=True))
+
+    def _use(self, timings: Timings) -> None:
+        self._context.set_threads(fastest(timings.single, self._usual), fastest(timings.batch, self._usual))
+
+    @contextmanager
+    def _set_to(self, count: int) -> Iterator[None]:
+        params = self._context.params
+        self._context.set_threads(count, count)
+        try:
+            yield
+        finally:
+            self._context.set_threads(params.n_threads, params.n_threads_batch or params.n_threads)
+
+    def _read(self) -> Timings | None:
+        """None when this is not what `measure` keeps, or of a machine with other cores."""
+        with suppress(msgspec.ValidationError):
+            timings = msgspec.convert(self._kept.get(self._key), Timings, str_keys=True)
+            if set(timings.single) == set(timings.batch) == set(self._candidates):
+                return timings
+        return None
+
+
+def _least(samples: Mapping[int, Sequence[float]]) -> dict[int, float]:
+    return {count: min(seconds) for count, seconds in samples.items()}
 
 
 class _Runner:

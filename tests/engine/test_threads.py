@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.engine import threads
-from homespec.engine.kept import Kept, context_key
-from homespec.engine.threads import ThreadChoice, candidates, fastest
+from homespec.engine.kept import NUM_RUNS, Kept, context_key
+from homespec.engine.threads import ThreadChoice, Timings, candidates, fastest
 from tests.kits.engines import Driver, ask, running
 from tests.kits.identity import same_answer
 from tests.kits.models import Models
@@ -27,8 +27,21 @@ def test_candidates_are_counts_up_to_the_cores_and_begin_with_the_usual_one(usua
 
 
 def test_the_usual_count_stays_unless_another_is_clearly_faster() -> None:
-    assert fastest({4: [1.0, 1.1, 1.2], 8: [1.06, 1.07, 9.0]}, usual=4) == 4
-    assert fastest({4: [1.0, 1.1, 1.2], 8: [0.97, 1.0, 1.0], 3: [9.0, 0.93, 9.0]}, usual=4) == 3
+    assert fastest({4: 1.0, 8: 1.06}, usual=4) == 4
+    assert fastest({4: 1.0, 8: 0.97, 3: 0.93}, usual=4) == 3
+
+
+times = st.fixed_dictionaries({1: st.floats(1e-3, 1.0), 2: st.floats(1e-3, 1.0)})
+
+
+@given(times, times, times)
+def test_of_several_starts_the_least_times_count(
+    first: dict[int, float], second: dict[int, float], third: dict[int, float]
+) -> None:
+    all_of_them = Timings(third, third).with_earlier(Timings(second, second).with_earlier(Timings(first, first)))
+    assert all_of_them.single == {count: min(first[count], second[count], third[count]) for count in (1, 2)}
+    assert all_of_them.batch == all_of_them.single
+    assert all_of_them.num_runs == 3
 
 
 @pytest.mark.real
@@ -56,8 +69,33 @@ class TestInAnEngine:
             context.set_threads(2, 2)
             context.params = replace(context.params, n_threads_batch=None)
             again = ThreadChoice(context, is_free=True, kept=kept)
-            assert not again.is_pending
+            assert again.is_known
             assert (context.params.n_threads, context.params.n_threads_batch) == (1, 2)
+
+    def test_a_few_starts_measure_and_none_changes_the_counts_that_it_began_with(
+        self, models: Models, tmp_path: Path
+    ) -> None:
+        kept = Kept("threads", tmp_path)
+        with running(models.markov, n_ctx=512, slots=1, threads=2) as driver:
+            context = driver.context
+            started, key = context.params, context_key(context)
+            for num_runs in range(1, NUM_RUNS + 1):
+                context.params = started
+                choice = ThreadChoice(context, is_free=True, kept=kept)
+                assert choice.is_pending
+                before = (context.params.n_threads, context.params.n_threads_batch)
+                after = drain(choice, driver)
+                assert num_runs == 1 or after == before
+                assert kept.get(key)["num_runs"] == num_runs
+            context.params = started
+            assert not ThreadChoice(context, is_free=True, kept=kept).is_pending
+
+    def test_a_request_between_two_steps_has_the_counts_from_before(self, models: Models, tmp_path: Path) -> None:
+        with running(models.markov, n_ctx=512, slots=1, threads=2) as driver:
+            choice = ThreadChoice(driver.context, is_free=True, kept=Kept("threads", tmp_path))
+            for _ in choice.measure(driver.context.params.n_seq_max - 1):
+                params = driver.context.params
+                assert (params.n_threads, params.n_threads_batch or params.n_threads) == (2, 2)
 
     def test_one_that_is_given_up_leaves_threads_and_cache_as_they_were(self, models: Models, tmp_path: Path) -> None:
         with running(models.markov, n_ctx=512, slots=1, threads=2) as driver:
@@ -77,7 +115,8 @@ class TestInAnEngine:
 
     def test_what_is_kept_of_another_machine_is_measured_again(self, models: Models, tmp_path: Path) -> None:
         with running(models.markov, n_ctx=512, slots=1, threads=2) as driver:
-            for nonsense in ([1, 64], [1], "2", {"1": 2}, [None, 1]):
+            one = {"1": 0.1, "2": 0.2}
+            for nonsense in ([1, 2], "2", {"1": 2}, {"single": one}, {"single": one, "batch": one | {"64": 0.3}}):
                 kept = Kept("threads", tmp_path)
                 kept.put(context_key(driver.context), nonsense)
                 assert ThreadChoice(driver.context, is_free=True, kept=kept).is_pending
@@ -96,7 +135,7 @@ class TestInAnEngine:
             assert status is not None
             assert status.threads == (1, 2)
         with running(models.markov, n_ctx=1024, slots=1, threads=None, exactness=exactness, controller=True) as driver:
-            assert driver.scheduler.exactness.measure is None
+            # What was found then is known at once, while times are taken again.
             assert driver.scheduler.exactness.verdict.strict == (exactness != "fast")
             assert driver.context.params.n_threads_batch == 2
 
