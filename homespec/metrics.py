@@ -59,21 +59,16 @@ class Ledger:
         self._past, self._past_drafts = self.counters(), self.drafts()
         self.snapshot = None
 
+    def engine_back(self, snapshot: EngineSnapshot, now: float) -> None:
+        """An engine that was taken to be gone, with this as its last word, goes on counting."""
+        self._past = _sum(self._past, snapshot.counters, sign=-1)
+        for name, stats in snapshot.speculation.totals.items():
+            self._past_drafts[name].add(stats, sign=-1)
+        self.observe(snapshot, now)
+
     def counters(self) -> EngineCounters:
         """Totals since the daemon started."""
-        now = self.snapshot.counters if self.snapshot else EngineCounters()
-        past = self._past
-        return EngineCounters(
-            rounds=past.rounds + now.rounds,
-            requests=past.requests + now.requests,
-            prompt_tokens=past.prompt_tokens + now.prompt_tokens,
-            cached_tokens=past.cached_tokens + now.cached_tokens,
-            output_tokens=past.output_tokens + now.output_tokens,
-            preemptions=past.preemptions + now.preemptions,
-            draft_s=past.draft_s + now.draft_s,
-            verify_s=past.verify_s + now.verify_s,
-            skipped_drafts=dict(Counter(past.skipped_drafts) + Counter(now.skipped_drafts)),
-        )
+        return _sum(self._past, self.snapshot.counters) if self.snapshot else self._past
 
     def drafts(self) -> dict[str, DraftStats]:
         """Totals per drafter since the daemon started."""
@@ -99,6 +94,23 @@ class Ledger:
             acceptance_length=1 + drafts.num_accepted_tokens / passes if passes else None,
             draft_length=drafts.draft_length,
         )
+
+
+def _sum(left: EngineCounters, right: EngineCounters, sign: int = 1) -> EngineCounters:
+    skipped = Counter(left.skipped_drafts)
+    for reason, count in right.skipped_drafts.items():
+        skipped[reason] += sign * count
+    return EngineCounters(
+        rounds=left.rounds + sign * right.rounds,
+        requests=left.requests + sign * right.requests,
+        prompt_tokens=left.prompt_tokens + sign * right.prompt_tokens,
+        cached_tokens=left.cached_tokens + sign * right.cached_tokens,
+        output_tokens=left.output_tokens + sign * right.output_tokens,
+        preemptions=left.preemptions + sign * right.preemptions,
+        draft_s=left.draft_s + sign * right.draft_s,
+        verify_s=left.verify_s + sign * right.verify_s,
+        skipped_drafts=dict(skipped),
+    )
 
 
 def _rate(count: int, seconds: float) -> float | None:

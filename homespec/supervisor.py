@@ -96,6 +96,10 @@ class Supervisor:
         """Drafters with memory of their own may be loaded again."""
         self._set_pressure("", reason)
 
+    def give_up_residents(self, reason: str) -> None:
+        """Models that do not answer at present are unloaded; one that is asked for is loaded again."""
+        self._life.residents.give_up(reason)
+
     def admit(self, way: Admit, reason: str) -> None:
         """The draft file did not fit when the engine was started, and does so now: have it loaded that way."""
         self._life.plan.admit(way)
@@ -221,11 +225,23 @@ class Supervisor:
         """Set once the daemon ends: open streams must end too."""
         return self._life.stopped
 
-    @property
-    def expires_in_s(self) -> float | None:
-        """Seconds until the loaded model is given up, should nobody ask for anything; None: never."""
-        stays_s = self.limits.idle.target_s(self.plan.keep_s)
-        return stays_s - self._requests.idle_s if math.isfinite(stays_s) else None
+    def is_resident(self, plan: Plan) -> bool:
+        """Whether it is loaded while another model answers."""
+        return plan in self._life.residents
+
+    def target_bytes(self, plan: Plan) -> int | None:
+        """Of a loaded model: what it holds, or was planned to hold while another one answers; None: unknown."""
+        snapshot = self.ledger.snapshot
+        if plan is self.plan:
+            return snapshot.target_memory.total_bytes if snapshot else None
+        return plan.memory.target.total_bytes if plan.memory else None
+
+    def expires_in_s(self, plan: Plan) -> float | None:
+        """Seconds until a loaded model is given up, should nobody ask for it; None: never."""
+        stays_s = self.limits.idle.target_s(plan.keep_s)
+        if not math.isfinite(stays_s):
+            return None
+        return stays_s - (self._requests.idle_s if plan is self.plan else self._life.residents.idle_s(plan))
 
     def engine_status(self) -> EngineStatus:
         life, progress = self._life, self._life.progress
@@ -237,6 +253,7 @@ class Supervisor:
             progress_age_s=time.monotonic() - progress.since if progress.busy else None,
             starts=dict(self.state.starts),
             idle_unloads=dict(self.state.idle_unloads),
+            residents=tuple(plan.model_id for plan in life.residents),
         )
 
     def waiting(self) -> tuple[RequestStatus, ...]:

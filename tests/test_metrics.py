@@ -59,6 +59,22 @@ class TestTotals:
         ledger.engine_gone()
         assert ledger.counters().rounds == 4
 
+    def test_an_engine_that_comes_back_is_counted_once(self) -> None:
+        ledger = Ledger()
+        first = snapshot({"ngram": stats(2, 8, 5)}, rounds=3, output_tokens=8, skipped_drafts={"off": 1})
+        other = snapshot({"suffix": stats(1, 4, 1)}, rounds=1, output_tokens=2, skipped_drafts={"no match": 2})
+        later = snapshot({"ngram": stats(3, 10, 6)}, rounds=5, output_tokens=12, skipped_drafts={"off": 2})
+        ledger.observe(first, 0.0)
+        ledger.engine_gone()
+        ledger.observe(other, 1.0)
+        ledger.engine_gone()
+        ledger.engine_back(first, 2.0)
+        assert ledger.counters().output_tokens == 10
+        ledger.observe(later, 3.0)
+        assert ledger.counters() == EngineCounters(rounds=6, output_tokens=14, skipped_drafts={"no match": 2, "off": 2})
+        assert ledger.drafts()["ngram"] == stats(3, 10, 6)
+        assert ledger.drafts()["suffix"] == stats(1, 4, 1)
+
     def test_what_was_observed_is_not_changed(self) -> None:
         ledger = Ledger()
         first = snapshot({"ngram": stats(2, 8, 5)})

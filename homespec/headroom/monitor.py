@@ -17,7 +17,7 @@ from typing import Protocol
 from homespec.frames import Admit, EngineSettings
 from homespec.headroom.levels import observe, pool_status
 from homespec.headroom.marks import WantedMarks
-from homespec.headroom.policy import Change, Observation, Policy, State, pause_s, why_out
+from homespec.headroom.policy import Change, Observation, Policy, State, pause_s, shortage, why_out
 from homespec.headroom.probe import Probe, Readings
 from homespec.headroom.reconsider import Reconsider, SecondLook
 from homespec.headroom.waiting import Waiting
@@ -55,6 +55,8 @@ class Engine(Protocol):
 
     @property
     def settings(self) -> EngineSettings: ...
+
+    def give_up_residents(self, reason: str) -> None: ...
 
     def withdraw(self, reason: str) -> None: ...
 
@@ -130,6 +132,8 @@ class Monitor:
         if snapshot.drafter_memory.total_bytes:
             self._drafter = snapshot.drafter_memory
         self.pools = tuple(pool_status(pool, snapshot, self._how.marks) for pool in readings.pools)
+        if lack := shortage(observe(readings, snapshot, self._how.marks, ModelMemory())):
+            self._engine.give_up_residents(lack)
         if self._state.watch is not Watch.WITHDRAWN and not _is_present(snapshot):
             self._look_at_absent(readings, snapshot, pid, now_s)
             return

@@ -106,13 +106,24 @@ def why_out(state: State, seen: Observation) -> str:
     return next(_obstacles(state, seen), "")
 
 
+def shortage(seen: Observation) -> str:
+    """What speaks for giving up models that do not answer at present; empty for nothing."""
+    for level in seen.pools:
+        if level.free_bytes is not None and level.free_bytes < level.marks.low_bytes:
+            return _is_low(level.name, level.free_bytes, level.marks.low_bytes)
+    return _stall(seen) or ""
+
+
+def _is_low(name: str, free_bytes: int, low_bytes: int) -> str:
+    return f"{name} has {format_bytes(free_bytes)} free, under the low mark of {format_bytes(low_bytes)}"
+
+
 def _alarms(state: State, seen: Observation) -> Iterator[tuple[Change, str | None]]:
     """Everything that speaks for a withdrawal, with the pool that is low."""
     for level in _concerned(seen):
         free, low = level.free_bytes, level.marks.low_bytes
         if free is not None and free < low:
-            text = f"withdrawn: {level.name} has {format_bytes(free)} free, under the low mark of {format_bytes(low)}"
-            yield Change(Cause.LOW_MEMORY, text), level.name
+            yield Change(Cause.LOW_MEMORY, f"withdrawn: {_is_low(level.name, free, low)}"), level.name
     if (stall := _stall(seen)) is not None:
         yield Change(Cause.STALLED, f"withdrawn: {stall}"), None
     if (eviction := _eviction(state, seen)) is not None:

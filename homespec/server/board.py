@@ -53,6 +53,8 @@ class Board:
         return self._residence(self._offers.plan_made(offer))
 
     def _residence(self, plan: Plan | None) -> Residence:
+        if plan is not None and self._supervisor.is_resident(plan):
+            return Residence.LOADED
         if plan is not self._supervisor.plan:
             return Residence.UNLOADED
         match self._supervisor.phase:

@@ -108,7 +108,7 @@ async def tags(services: ServicesDep) -> dict[str, Any]:
 
 @router.get("/ps")
 async def ps(services: ServicesDep) -> dict[str, Any]:
-    """The model that is loaded."""
+    """The models that are loaded."""
     offers = [each for each in await services.all_offers() if services.board.residence(each) is Residence.LOADED]
     return {"models": [_running_card(services, offer) for offer in offers]}
 
@@ -129,13 +129,14 @@ async def show(body: ShowRequest, services: ServicesDep) -> dict[str, Any]:
 
 def _running_card(services: Services, offer: Offer) -> dict[str, Any]:
     supervisor, facts = services.supervisor, services.facts(offer)
-    left_s = supervisor.expires_in_s
+    plan = services.offers.plan_made(offer) or supervisor.plan
+    left_s = supervisor.expires_in_s(plan)
     expiry = datetime.now(UTC) + timedelta(seconds=left_s) if left_s is not None else None
     card = _card(services, offer) | {"expires_at": expiry.isoformat() if expiry else _NEVER}
     if facts is not None:
         card["context_length"] = facts.n_ctx
-    if supervisor.ledger.snapshot is not None:
-        card["size"] = supervisor.ledger.snapshot.target_memory.total_bytes
+    if (size := supervisor.target_bytes(plan)) is not None:
+        card["size"] = size
     if facts is not None and facts.devices == ("CPU",):
         card["size_vram"] = 0
     return card

@@ -78,3 +78,5 @@ class EngineStatus:
     """Engines started since the daemon was, by cause."""
     idle_unloads: dict[str, int] = field(default_factory=dict)
     """Times that the `drafter` or the `target` was unloaded because nobody asked for anything."""
+    residents: tuple[str, ...] = ()
+    """Other models that stay loaded, the one that was used last at the end."""

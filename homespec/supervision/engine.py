@@ -16,6 +16,9 @@ from homespec.supervision.plan import Plan
 
 logger = logging.getLogger("homespec.supervisor")
 
+Receive = Callable[[FromEngine], None]
+_ASIDE = "another model answers"
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -38,18 +41,22 @@ class Ended:
 class Engine:
     """A process, what it is to be, and the settings that it was started with."""
 
-    def __init__(self, child: EngineChild, plan: Plan, settings: EngineSettings) -> None:
+    def __init__(self, child: EngineChild, plan: Plan, settings: EngineSettings, receive: Receive) -> None:
         self.child = child
         self.plan = plan
         self._settings = settings
+        self._receive = receive
         self._ready_at: float | None = None
         self._load_error: HomespecError | None = None
         self._leaving: asyncio.Task[str] | None = None
+        self._is_aside = asyncio.Event()
+        self._life = asyncio.create_task(self._run())
 
     @classmethod
-    async def start(cls, plan: Plan, withdrawn: str) -> Engine:
+    async def start(cls, plan: Plan, withdrawn: str, receive: Receive) -> Engine:
+        """Have it load what the plan says, and pass on what it says."""
         settings = plan.start_with(withdrawn)
-        return cls(await EngineChild.start(settings), plan, settings)
+        return cls(await EngineChild.start(settings), plan, settings, receive)
 
     @property
     def is_dismissed(self) -> bool:
@@ -59,13 +66,40 @@ class Engine:
         """Have it end soon; what it says until then still counts, but its end is no death."""
         self._leaving = self._leaving or asyncio.create_task(self.child.stop())
 
-    async def run(self, receive: Callable[[FromEngine], None]) -> Ended:
+    async def ended(self) -> Ended:
+        """Wait until it is gone."""
+        return await asyncio.shield(self._life)
+
+    async def served(self) -> Ended | None:
+        """Wait until it is gone, or has been set aside: None."""
+        aside = asyncio.create_task(self._is_aside.wait())
+        await asyncio.wait({self._life, aside}, return_when=asyncio.FIRST_COMPLETED)
+        aside.cancel()
+        return self._life.result() if self._life.done() else None
+
+    def on_end(self, then: Callable[[], None]) -> None:
+        """Have `then` called once it is gone."""
+        self._life.add_done_callback(lambda _: then())
+
+    def set_aside(self) -> None:
+        """Another model answers: this one keeps the target loaded, and no drafter. What it says is for nobody."""
+        self._settings = self.plan.start_with(_ASIDE)
+        self._receive = lambda _: None
+        self.child.send(Withdraw(_ASIDE))
+        self._is_aside.set()
+
+    def take_back(self, receive: Receive) -> None:
+        """It answers again; `catch_up` tells it what has changed."""
+        self._receive = receive
+        self._is_aside.clear()
+
+    async def _run(self) -> Ended:
         """Pass on what it says until it is gone."""
         broke_protocol = False
         try:
             async for frame in self.child.frames():
                 self._observe(frame)
-                receive(frame)
+                self._receive(frame)
         except EngineError as error:
             logger.error("%s", error)
             broke_protocol = True

@@ -23,6 +23,7 @@ from homespec.supervision.limits import Limits
 from homespec.supervision.plan import Plan
 from homespec.supervision.progress import Progress
 from homespec.supervision.requests import Requests, unavailable
+from homespec.supervision.residents import Resident, Residents
 from homespec.supervision.state import State
 from homespec.supervision.suspicion import suspects
 
@@ -45,6 +46,7 @@ class Life:
         self._called = asyncio.Event()
         self._gpu_wait = GpuWait(state, self._pause)
         self._failures = FastFailures()
+        self.residents = Residents(state)
         self._stall = ""
         """Why the engine was killed."""
 
@@ -75,17 +77,24 @@ class Life:
         self._called.set()
 
     def swap(self, plan: Plan) -> None:
-        """Load another model in place of the present one, which has nothing to do."""
+        """Load another model in place of the present one, which has nothing to do.
+
+        Where somebody measures what fits, the present one stays loaded until that is known.
+        """
         assert self.engine is not None
-        self._state.tell("model", f"{self.plan.model_id} makes room for {plan.model_id}, which a request asks for")
+        self._state.tell("model", f"{self.plan.model_id} makes way for {plan.model_id}, which a request asks for")
         self._load(plan, StartCause.SWAP)
-        self._dismiss(self.engine)
+        if plan.fit is None:
+            self._dismiss(self.engine)
+        else:
+            self._set_aside(self.engine)
 
     def unload(self, why: str) -> None:
         """End the engine, and load again when a request comes."""
         assert self.engine is not None
         self._state.enter(Phase.IDLE, f"{self.plan.model_id} is not loaded: {why}; the next request loads it")
         self._state.idle_unloads["target"] += 1
+        self.residents.give_up(why)
         self._state.tell("model", f"{self.plan.model_id} unloaded: {why}")
         self._dismiss(self.engine)
 
@@ -97,6 +106,7 @@ class Life:
             self.course.exchange(plan)
             return None
         outcome = self.course.replace(plan)
+        self.residents.give_up("the configuration is another one")
         self._gpu_wait.over()
         self._state.enter(Phase.RESTARTING, "starting the engine with a new configuration")
         if self.engine is not None:
@@ -109,9 +119,12 @@ class Life:
         self._requests.hold()
         if self.engine is not None:
             await self.engine.child.stop()
+        await self.residents.stop()
 
     def kill(self, why: str = "") -> None:
-        """End the engine at once; `why` is what it is found to have died of."""
+        """End the engine at once; `why` is what it is found to have died of. Without one, every engine ends."""
+        if not why:
+            self.residents.kill()
         if self.engine is None:
             return
         if why:
@@ -136,14 +149,17 @@ class Life:
         ended = await self._fit_and_run(plan)
         if self.stopped.is_set():
             return
-        if ended.was_dismissed or plan is not self.plan:
+        if ended is None or ended.was_dismissed or plan is not self.plan:
             self._failures.forget()
         elif ended.load_error is not None:
             await self._not_loaded(ended.load_error)
         else:
             await self._died(ended)
 
-    async def _fit_and_run(self, plan: Plan) -> Ended:
+    async def _fit_and_run(self, plan: Plan) -> Ended | None:
+        """None: it was set aside."""
+        if plan in self.residents:
+            return await self._take_back(plan)
         try:
             if plan.must_be_fitted:
                 await self._measure(plan)
@@ -154,26 +170,69 @@ class Life:
         return await self._run_engine(plan)
 
     async def _measure(self, plan: Plan) -> None:
-        """Nothing is loaded meanwhile, so that the readings are those of a box at rest."""
+        """Nothing is loaded meanwhile but residents, so that the readings are those of a box at rest."""
         self._state.detail = "measuring what fits"
-        events = await plan.measure(self.stopped)
+        events = await self._events_of_fit(plan)
         if plan is self.plan:
             for text in events:
                 self._state.tell("model", text)
             self._state.detail = "starting the engine"
 
-    async def _run_engine(self, plan: Plan) -> Ended:
+    async def _events_of_fit(self, plan: Plan) -> tuple[str, ...]:
+        """Residents stay if the target gets beside them what it would get without."""
+        while self.residents:
+            with suppress(HomespecError):
+                events = await plan.measure(self.stopped)
+                if plan.has_all_it_wants or self.stopped.is_set():
+                    return events
+            if self.residents:
+                await self.residents.give_up_oldest(f"{plan.model_id} needs its memory")
+        return await plan.measure(self.stopped)
+
+    async def _run_engine(self, plan: Plan) -> Ended | None:
         self._stall = ""
         self._state.begin_load(self.course.cause)
-        engine = self.engine = await Engine.start(plan, self.absence.pressure)
+        engine = self.engine = await Engine.start(plan, self.absence.pressure, self._hearing(plan).receive)
         if self.stopped.is_set() or plan is not self.plan:
             engine.dismiss()
-        hearing = Hearing(plan, self._state, self._requests, self.progress, self._ready)
-        ended = await engine.run(hearing.receive)
+        return await self._serve(engine)
+
+    async def _take_back(self, plan: Plan) -> Ended | None:
+        """A resident answers again."""
+        assert plan.facts is not None
+        self._stall = ""
+        resident = self.residents.take(plan)
+        engine = self.engine = resident.engine
+        self._state.exactness, self._state.exactness_reason = resident.exactness
+        if resident.counted is not None:
+            self._state.ledger.engine_back(resident.counted, time.monotonic())
+        engine.take_back(self._hearing(plan).receive)
+        self._ready(plan.facts)
+        return await self._serve(engine)
+
+    def _hearing(self, plan: Plan) -> Hearing:
+        return Hearing(plan, self._state, self._requests, self.progress, self._ready)
+
+    async def _serve(self, engine: Engine) -> Ended | None:
+        """None: it was set aside."""
+        ended = await engine.served()
+        if ended is None:
+            return None
         self.engine = None
         if ended.was_dismissed and not self.stopped.is_set():
             self._engine_gone("was started anew for a new configuration", code="engine_restarted")
         return ended
+
+    def _set_aside(self, engine: Engine) -> None:
+        """It has nothing to do, and perhaps there is room for it beside the next one."""
+        state = self._state
+        self.absence.idle = ""
+        self._requests.hold()
+        self.residents.add(Resident(engine, state.ledger.snapshot, (state.exactness, state.exactness_reason)))
+        state.ledger.engine_gone()
+        self.progress.end()
+        self.engine = None
+        engine.set_aside()
 
     def _ready(self, model: ModelStatus) -> None:
         """The engine of the moment may be asked."""
@@ -216,6 +275,8 @@ class Life:
         self._state.enter(Phase.RESTARTING, f"the engine {reason}; starting it again")
         self._state.tell("engine", f"died: {reason}")
         self._suspect_drafters(reason, killed=ended.was_killed and not self._stall)
+        if ended.was_killed:
+            self.residents.give_up(f"the engine of {self.plan.model_id} was killed, perhaps for want of memory")
         self._engine_gone(reason, code="engine_died")
         self._failures.add(ended.ready_for_s)
         if not self._failures.is_hopeless:

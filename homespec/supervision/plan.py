@@ -46,6 +46,11 @@ class Plan:
     def must_be_fitted(self) -> bool:
         return self.fit is not None and not self._is_fitted
 
+    @property
+    def has_all_it_wants(self) -> bool:
+        """Whether the target gets what it would get on a box with room."""
+        return self.memory is not None and not self.memory.changes
+
     async def measure(self, stopped: asyncio.Event) -> tuple[str, ...]:
         """Find settings that fit; what was decided on the way. Raises HomespecError when there are none."""
         assert self.fit is not None

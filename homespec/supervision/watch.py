@@ -34,6 +34,7 @@ class Watch:
             self._requests.drop_overdue(now)
             self._check_progress(now)
             self._swap()
+            self._life.residents.rest(self._life.limits.idle)
             self._rest()
 
     def requests_changed(self) -> None:

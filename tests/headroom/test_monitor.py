@@ -61,6 +61,7 @@ class FakeEngine:
         self.phase = Phase.READY
         self.ledger = Ledger()
         self.done: list[str] = []
+        self.given_up: list[str] = []
         self.is_done = asyncio.Event()
         self.settings = EngineSettings("m.gguf", "m", draft_path="d.gguf")
         self.show(snapshot())
@@ -70,6 +71,9 @@ class FakeEngine:
 
     def engine_status(self) -> EngineStatus:
         return EngineStatus(pid=1, restarts=0, last_exit=None, progress=0, progress_age_s=None)
+
+    def give_up_residents(self, reason: str) -> None:
+        self.given_up.append(reason)
 
     def withdraw(self, reason: str) -> None:
         self.done.append(reason)
@@ -164,6 +168,16 @@ def test_without_a_drafter_there_is_nothing_to_withdraw(state: DraftState) -> No
     assert box.engine.done == []
     box.engine.show(snapshot(DraftState.LOADING))
     assert box.look(10) is Watch.WITHDRAWN  # a load counts from its beginning
+
+
+@pytest.mark.parametrize("state", [DraftState.OFF, DraftState.READY])
+def test_below_the_low_mark_models_that_do_not_answer_go_with_a_drafter_or_without(state: DraftState) -> None:
+    box = Box()
+    box.engine.show(snapshot(state))
+    box.look(250)
+    assert box.engine.given_up == []
+    box.look(150)
+    assert box.engine.given_up == ["host has 150.0 MiB free, under the low mark of 200.0 MiB"]
 
 
 def test_asking_by_name_ends_the_hold_and_is_forgotten_afterwards() -> None:
