@@ -331,7 +331,8 @@ class Scheduler:
             self._send(Refused(sequence.id, sequence.error))
             return
         assert sequence.finish_reason is not None
-        self._roster.remember(sequence.request.partition, sequence.token_ids[sequence.num_prompt_tokens :])
+        request, answer = sequence.request, sequence.token_ids[sequence.num_prompt_tokens :]
+        self._roster.remember(request.partition, answer, lasting=not request.salted)
         self._send(
             Finished(
                 request_id=sequence.id,

@@ -28,6 +28,8 @@ class Generate(Frame, frozen=True):
     """False: no Delta frames, the whole text comes with Finished."""
     partition: str = ""
     """Prefixes are shared only among requests of one partition (one API key, one cache_salt)."""
+    salted: bool = False
+    """The partition is that of a cache_salt: nothing of it outlives the engine."""
     ignore_eos: bool = False
     constraint: Constraint | None = None
     tool_use: ToolUse | None = None
