@@ -223,13 +223,14 @@ class TestFields:
         assert {frame.partition for frame in frames} == {"p"}
 
     def test_a_salt_parts_what_is_kept(self) -> None:
-        partitions = [
-            ChatRequest.model_validate({"messages": HI, "cache_salt": salt}).frames("id", partition=key)[0].partition
+        frames = [
+            ChatRequest.model_validate({"messages": HI, "cache_salt": salt}).frames("id", partition=key)[0]
             for key in ("p", "q")
             for salt in (None, "a", "b")
         ]
-        assert len(set(partitions)) == 6
-        assert partitions[0] == "p"
+        assert len({frame.partition for frame in frames}) == 6
+        assert frames[0].partition == "p"
+        assert [frame.salted for frame in frames] == [False, True, True] * 2
 
     def test_logit_bias(self) -> None:
         assert chat(logit_bias={"5": 1, "-3": 0.5}).sampling.logit_bias == {5: 1.0, -3: 0.5}

@@ -12,8 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from homespec.engine.control.controller import Controller
 from homespec.engine.costs import Costs
 from homespec.engine.drafters.roster import Roster
@@ -22,20 +20,18 @@ from homespec.engine.exactness import DISTRIBUTION, Exactness, Measurement, Verd
 from homespec.engine.inbox import Inbox, Task
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
+from homespec.engine.outbox import Outbox
 from homespec.engine.report import speculation_report, speculation_status
 from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull, RequestError
-from homespec.frames import Delta, Finished, Frame, Happened, Measured, Refused, Snapshot, TokenLogprob
+from homespec.frames import Frame, Happened, Measured, Snapshot
 from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
 
 logger = logging.getLogger("homespec.engine.scheduler")
 
 SNAPSHOT_INTERVAL_S = 0.4
-DELTA_INTERVAL_S = 0.02
-"""Text of a stream is sent at most this often. Whatever it passes through on its way to the client takes time from the
-same few cores that decode."""
 
 
 class Scheduler:
@@ -57,12 +53,11 @@ class Scheduler:
     ) -> None:
         """costs: of the controller that decides about D; without it D is `max_draft_tokens`."""
         self._context = context
-        self._vocab = context.model.vocab
         self._roster = roster
         self._num_running = num_running
         self._prefill_chunk = prefill_chunk
         self._max_draft_tokens = max_draft_tokens
-        self._send = send
+        self._outbox = Outbox(send, context.model.vocab)
         self._devices = devices
         self.exactness = exactness
         self._slots = Slots(
@@ -178,7 +173,7 @@ class Scheduler:
         prefilling = next((sequence for sequence in self._running if sequence.num_pending_tokens > 1), None)
         if prefilling is not None or self._embeds:
             for sequence in decoding:  # a chunk takes long: nobody's text waits for it
-                self._send_text(sequence)
+                self._outbox.send_text(sequence)
         if prefilling is not None:
             self._prefill(prefilling)
         if self._embedder is not None and self._embedder.busy:
@@ -198,7 +193,7 @@ class Scheduler:
         """A wrong prefix would spoil every answer that starts from it: it costs less to look than to trust."""
         for fault in self._slots.repair():
             logger.error("%s; given up", fault)
-            self._send(Happened("engine", f"KV cache repaired: {fault}"))
+            self._outbox.send(Happened("engine", f"KV cache repaired: {fault}"))
 
     def _restart_measurement(self) -> None:
         """A request frees cells and fills others: rows measured before and after it would not be comparable."""
@@ -216,7 +211,7 @@ class Scheduler:
         self.exactness.verdict, self.exactness.measure = verdict, None
         if self.costs is not None:
             self.costs.settings_changed()  # thread counts are chosen before the probe
-        self._send(Measured(verdict.label, verdict.reason))
+        self._outbox.send(Measured(verdict.label, verdict.reason))
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._num_running:
@@ -313,52 +308,20 @@ class Scheduler:
     def _emit(self, sequence: Sequence) -> None:
         self.counters.output_tokens += sequence.num_output_tokens - sequence.num_emitted_tokens
         sequence.num_emitted_tokens = sequence.num_output_tokens
-        if sequence.finished or time.monotonic() - sequence.sent_at >= DELTA_INTERVAL_S:
-            self._send_text(sequence)
+        self._outbox.send_due(sequence)
         if sequence.finished:
             self._finish(sequence)
 
-    def _send_text(self, sequence: Sequence) -> None:
-        if sequence.request.stream and (text := sequence.text.take()):
-            sequence.sent_at = time.monotonic()
-            logprobs = self._readable(sequence.take_logprobs())
-            progress = sequence.take_progress(text)
-            self._send(Delta(sequence.id, text, sequence.num_output_tokens, logprobs, progress))
-
     def _finish(self, sequence: Sequence) -> None:
         self._release(sequence)
-        if sequence.error is not None:
-            self._send(Refused(sequence.id, sequence.error))
-            return
-        assert sequence.finish_reason is not None
-        self._roster.remember(sequence.request.partition, sequence.token_ids[sequence.num_prompt_tokens :])
-        self._send(
-            Finished(
-                request_id=sequence.id,
-                text="" if sequence.request.stream else sequence.text.take(),
-                finish_reason=sequence.finish_reason,
-                num_prompt_tokens=sequence.num_prompt_tokens,
-                num_cached_tokens=sequence.num_cached_tokens,
-                num_output_tokens=sequence.num_output_tokens,
-                timings=sequence.timings(),
-                speculation=speculation_report(sequence, self._roster, self._exactness_of(sequence)),
-                logprobs=self._readable(sequence.take_logprobs()),
-            )
-        )
+        if sequence.error is None:
+            request, answer = sequence.request, sequence.token_ids[sequence.num_prompt_tokens :]
+            self._roster.remember(request.partition, answer, lasting=not request.salted)
+        self._outbox.send_end(sequence, speculation_report(sequence, self._roster, self._exactness_of(sequence)))
 
     def _exactness_of(self, sequence: Sequence) -> str:
         """The verdict holds for a sequence whose cells lie as they did when it was measured."""
         return self.exactness.verdict.label if sequence.in_order else DISTRIBUTION
-
-    def _readable(self, logprobs: list[TokenLogprob]) -> list[TokenLogprob]:
-        """With the texts of the tokens, which only the engine knows."""
-        spell = self._vocab.detokenize
-        return [
-            msgspec.structs.replace(
-                each, text=spell([each.token_id]), top_texts=[spell([token]) for token, _ in each.top]
-            )
-            for each in logprobs
-        ]
 
     def _release(self, sequence: Sequence) -> None:
         assert sequence.slot_id is not None
@@ -379,7 +342,7 @@ class Scheduler:
         now = time.monotonic()
         if force or now - self._snapshot_at >= SNAPSHOT_INTERVAL_S:
             self._snapshot_at = now
-            self._send(Snapshot(self.snapshot()))
+            self._outbox.send(Snapshot(self.snapshot()))
 
     def snapshot(self) -> EngineSnapshot:
         self.counters.skipped_drafts = dict(self._round.skipped)

@@ -167,6 +167,7 @@ class Generation(Wire):
             stop=self.stops(),
             stream=self.stream,
             partition=f"{partition}/{self.cache_salt}" if self.cache_salt else partition,
+            salted=bool(self.cache_salt),
             ignore_eos=self.ignore_eos,
             **fields,
         )

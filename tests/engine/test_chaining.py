@@ -172,12 +172,13 @@ def test_past_answers_survive_a_restart_only_if_asked_to(
 ) -> None:
     path = str(tmp_path_factory.mktemp("past") / "answers")
 
-    def accepted(**settings: Any) -> int:
+    def accepted(*, salted: bool = False, **settings: Any) -> int:
         with running(models.random, n_ctx=512, threads=1, past_outputs_bytes=1 << 20, **settings) as driver:
-            [answer] = driver.run(ask(b"tell me", mode="suffix", max_tokens=80, ignore_eos=True))
+            [answer] = driver.run(ask(b"tell me", mode="suffix", max_tokens=80, ignore_eos=True, salted=salted))
             return answer.speculation.accepted
 
     assert accepted() == accepted() < 40
+    assert accepted(past_outputs_path=path, salted=True) < 40
     assert accepted(past_outputs_path=path) < 40
     assert accepted(past_outputs_path=path) > 60
 

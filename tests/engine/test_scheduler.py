@@ -429,7 +429,7 @@ def test_the_scheduler_thread_takes_requests_from_others_and_reports_when_done(m
             if isinstance(frame, Snapshot) and any(isinstance(earlier, Finished) for earlier in engine.frames):
                 done.set()
 
-        engine.scheduler._send = send
+        engine.scheduler._outbox.send = send
         thread = threading.Thread(target=engine.scheduler.run)
         thread.start()
         sequence = engine.engine.sequence(ask(b"posted", max_tokens=8))

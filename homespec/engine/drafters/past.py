@@ -31,8 +31,8 @@ class PastOutputs:
         """Never over the limit."""
         return _size_bytes(self._young) + _size_bytes(self._old)
 
-    def add(self, partition: str, token_ids: Sequence[int]) -> None:
-        """Remember an answer, or as much of its end as there could ever be room for."""
+    def add(self, partition: str, token_ids: Sequence[int], *, lasting: bool = True) -> None:
+        """Remember an answer, or as much of its end as there could ever be room for; in memory only if not lasting."""
         kept = list(token_ids[-max(0, self._half_bytes // MAX_TOKEN_BYTES - 1) :])
         need = (len(kept) + 1) * MAX_TOKEN_BYTES
         if not kept or need > self._half_bytes:
@@ -42,7 +42,7 @@ class PastOutputs:
             if self._journal is not None:
                 self._journal.rotate()
         self._young.setdefault(partition, SuffixAutomaton()).extend([*kept, _END])
-        if self._journal is not None:
+        if self._journal is not None and lasting:
             self._journal.append(partition, kept)
 
     def automata(self, partition: str) -> list[SuffixAutomaton]:

@@ -250,10 +250,10 @@ class Roster:
         drafts = self._guard(drafter.name, lambda drafter: drafter.propose(requests))
         return drafts if drafts is not None else [Draft([], "drafter broke") for _ in requests]
 
-    def remember(self, partition: str, token_ids: Sequence[int]) -> None:
-        """An answer is complete: later ones of the same partition may repeat it."""
+    def remember(self, partition: str, token_ids: Sequence[int], *, lasting: bool) -> None:
+        """An answer is complete: later ones of the same partition may repeat it; see PastOutputs.add."""
         if self._past is not None:
-            self._past.add(partition, token_ids)
+            self._past.add(partition, token_ids, lasting=lasting)
 
     def close(self, slot_id: int) -> None:
         for name in list(self._drafters):

@@ -77,6 +77,16 @@ class TestJournal:
         assert knows(past, "key", [4, 5, 6])
         assert not past.automata("other")
 
+    def test_what_is_not_to_last_is_known_until_the_restart_only(self, path: Path) -> None:
+        past = PastOutputs(KIB * KIB, Journal(path, "model"))
+        past.add("bench", [1, 2, 3], lasting=False)
+        assert knows(past, "bench", [1, 2, 3])
+        assert not path.exists()
+        past.add("key", [4, 5, 6])
+        again = PastOutputs(KIB * KIB, Journal(path, "model"))
+        assert knows(again, "key", [4, 5, 6])
+        assert not again.automata("bench")
+
     def test_only_the_owner_may_read_them(self, path: Path) -> None:
         PastOutputs(KIB * KIB, Journal(path, "model")).add("", [1, 2, 3])
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
