@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from homespec.config import Settings
 from homespec.errors import EngineError, ExitCode, HomespecError
+from homespec.headroom.answers import Answers
 from homespec.headroom.cards import Cards
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.monitor import Monitor, Watching
@@ -70,7 +71,8 @@ class Daemon:
         Raises ConfigError, ModelNotFound or ModelCorrupt.
         """
         self._reread = reread
-        self._settings, self._offers = settings, Offers(settings, _fit)
+        self._answers = Answers()
+        self._settings, self._offers = settings, Offers(settings, self._fit)
         self._supervisor = Supervisor(self._offers.plan(self._offers.default), _limits(settings))
         self._cards = Cards()
         self._monitor = Monitor(self._supervisor, self._watching())
@@ -128,6 +130,9 @@ class Daemon:
     def _create_app(self) -> FastAPI:
         return create_app(self._supervisor, self._monitor, self._settings, self._offers)
 
+    def _fit(self, settings: Settings) -> Fit | None:
+        return partial(fit, marks=WantedMarks.of(settings), answers=self._answers) if settings.fit == "auto" else None
+
     def _watching(self) -> Watching:
         settings = self._settings
         return Watching(
@@ -136,7 +141,7 @@ class Daemon:
             WantedMarks.of(settings),
             poll_s=settings.pressure_poll_s,
             maps_target=settings.mmap,
-            reconsider=partial(reconsider, marks=WantedMarks.of(settings)),
+            reconsider=partial(reconsider, marks=WantedMarks.of(settings), answers=self._answers),
         )
 
     async def _serve_http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -159,7 +164,7 @@ class Daemon:
         old, old_offers = self._settings, self._offers
         wanted = self._reread()
         settings = following(old, wanted)
-        offers = await asyncio.to_thread(Offers, settings, _fit)
+        offers = await asyncio.to_thread(Offers, settings, self._fit)
         await asyncio.to_thread(offers.take_over, old_offers)
         self._settings, self._offers = settings, offers
         try:
@@ -250,10 +255,6 @@ def _limits(settings: Settings) -> Limits:
         missing_gpu=MissingGpu(settings.gpu_wait_s, settings.gpu_missing),
         idle=IdleRule(settings.idle_unload_s),
     )
-
-
-def _fit(settings: Settings) -> Fit | None:
-    return partial(fit, marks=WantedMarks.of(settings)) if settings.fit == "auto" else None
 
 
 def _card_addresses(supervisor: Supervisor) -> list[str]:

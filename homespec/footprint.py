@@ -187,8 +187,10 @@ class Described(msgspec.Struct, frozen=True, tag=True):
     facts: ModelFacts
 
 
-class Devices(msgspec.Struct, frozen=True, tag=True):
+class Devices(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     devices: tuple[Device, ...]
+    may_change: bool = True
+    """False: the library is built for nothing but the CPU, so there will be none later either."""
 
 
 class Sized(msgspec.Struct, frozen=True, tag=True):

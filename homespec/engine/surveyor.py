@@ -62,7 +62,8 @@ def answer(question: Question) -> Answer:
             case DescribeModel(path, target_path):
                 return Described(describe(Path(path), None if target_path is None else Path(target_path)))
             case ListDevices():
-                return Devices(tuple(_device(each) for each in library().device_memory()))
+                devices = tuple(_device(each) for each in library().device_memory())
+                return Devices(devices, may_change=not library().is_for_cpu_only)
             case SizeTarget(settings):
                 return _size_target(settings)
             case SizeDrafter(settings):

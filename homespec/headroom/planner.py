@@ -18,6 +18,7 @@ from homespec.footprint import (
 )
 from homespec.frames import EngineSettings
 from homespec.headroom.admission import Admission, Candidate, admit
+from homespec.headroom.answers import Answers
 from homespec.headroom.budget import Budget, DeviceBudget
 from homespec.headroom.cgroup import ControlGroups
 from homespec.headroom.choice import Asked, Refusal, TargetPlan
@@ -118,8 +119,8 @@ async def admit_drafters(
     return await drive(search, lambda way: estimator.drafter(way, target.choice))
 
 
-async def fit(settings: EngineSettings, marks: WantedMarks) -> Fitted:
-    """The settings as they fit into this box now.
+async def fit(settings: EngineSettings, marks: WantedMarks, answers: Answers | None = None) -> Fitted:
+    """The settings as they fit into this box now; `answers` as in Survey.
 
     Raises DoesNotFit with the numbers and the nearest plan that does, GpuMissing when the GPU asked for is not there.
     A box that cannot be measured is no reason not to serve: then the settings stay as they are, and the event says why.
@@ -127,7 +128,7 @@ async def fit(settings: EngineSettings, marks: WantedMarks) -> Fitted:
     is_named = settings.draft_path is not None
     named = [settings.draft_path] if settings.draft_path and "draft" not in settings.quarantined else []
     drafts = named if is_named else settings.draft_candidates
-    async with Survey() as survey:
+    async with Survey(answers) as survey:
         try:
             # A pair that was named is checked by the engine; of those found, one that cannot draft must not win.
             plan = await make_plan(settings, drafts, marks, survey, check_pairs=not is_named)

@@ -12,6 +12,7 @@ from homespec.errors import EngineError, HomespecError
 from homespec.footprint import Footprint
 from homespec.frames import Admit, EngineSettings
 from homespec.headroom.admission import DraftVerdict
+from homespec.headroom.answers import Answers
 from homespec.headroom.choice import Choice, TargetPlan
 from homespec.headroom.estimate import Estimator
 from homespec.headroom.marks import WantedMarks
@@ -38,11 +39,15 @@ Reconsider = Callable[[EngineSettings, int], Awaitable[SecondLook]]
 """Of the settings that an engine runs with, and its process id."""
 
 
-async def reconsider(settings: EngineSettings, pid: int, *, marks: WantedMarks) -> SecondLook:
-    """Whether the refused drafter of an engine that runs fits by now, with the high marks left free."""
+async def reconsider(
+    settings: EngineSettings, pid: int, *, marks: WantedMarks, answers: Answers | None = None
+) -> SecondLook:
+    """Whether the refused drafter of an engine that runs fits by now, with the high marks left free; `answers` as in
+    Survey.
+    """
     assert settings.draft_path is not None
     try:
-        async with Survey() as survey:
+        async with Survey(answers) as survey:
             return _second_look(await _ask(survey, settings, settings.draft_path, pid, marks))
     except EngineError as error:
         return SecondLook(None, f"it cannot be measured: {error}", is_measured=False)

@@ -15,6 +15,7 @@ import msgspec
 from homespec.child import engine_environment
 from homespec.errors import EngineError
 from homespec.footprint import Answer, Question
+from homespec.headroom.answers import Answers, key_of
 
 DEADLINE_S = 30.0
 """A large vocabulary on a cold disk takes seconds; a hang takes for ever."""
@@ -25,7 +26,15 @@ _COMMAND = (sys.executable, "-P", "-m", "homespec.engine.surveyor")
 class Survey:
     """One child at a time, started when it is first asked. An async context manager."""
 
-    def __init__(self, *, deadline_s: float = DEADLINE_S, command: tuple[str, ...] = _COMMAND) -> None:
+    def __init__(
+        self,
+        answers: Answers | None = None,
+        *,
+        deadline_s: float = DEADLINE_S,
+        command: tuple[str, ...] = _COMMAND,
+    ) -> None:
+        """`answers`: of earlier surveys, which are not asked for again; None: there are none yet."""
+        self._answers = answers or Answers()
         self._deadline_s = deadline_s
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
@@ -42,7 +51,17 @@ class Survey:
         self._complaints.close()
 
     async def ask(self, question: Question) -> Answer:
-        """The child's answer. Raises EngineError with the reason when it dies, hangs or says something else."""
+        """The child's answer, or its earlier one to the same. Raises EngineError with the reason when it dies, hangs or
+        says something else.
+        """
+        key = await asyncio.to_thread(key_of, question)
+        if (known := self._answers.find(key)) is not None:
+            return known
+        answer = await self._ask_child(question)
+        self._answers.keep(key, answer)
+        return answer
+
+    async def _ask_child(self, question: Question) -> Answer:
         process = self._process or await self._start()
         assert process.stdin is not None
         assert process.stdout is not None

@@ -12,6 +12,7 @@ import pytest
 from homespec.errors import DoesNotFit, GpuMissing, ModelNotFound
 from homespec.footprint import HOST
 from homespec.headroom import planner
+from homespec.headroom.answers import Answers
 from homespec.headroom.choice import Refusal, TargetPlan
 from homespec.headroom.planner import fit
 from homespec.headroom.readings import HostMemory
@@ -204,8 +205,8 @@ async def test_a_child_that_cannot_even_start_is_no_reason_not_to_serve(
     models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(Survey):
-        def __init__(self) -> None:
-            super().__init__(command=(sys.executable, "-c", "raise SystemExit(3)"))
+        def __init__(self, answers: Answers | None) -> None:
+            super().__init__(answers, command=(sys.executable, "-c", "raise SystemExit(3)"))
 
     monkeypatch.setattr(planner, "Survey", Broken)
     asked = settings(models.demo)

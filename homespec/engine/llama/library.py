@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import llama_cpp
@@ -139,6 +140,10 @@ def bind(library: Any, symbol: Symbol) -> Callable[..., Any] | None:
     return None
 
 
+_HOST_BACKENDS = {"base", "blas", "cpu"}
+"""Parts of ggml that bring no device which layers could go to."""
+
+
 class Library:
     """libllama, started once per process. Reach it through `library()`."""
 
@@ -168,6 +173,13 @@ class Library:
         """What the build uses of the processor and of other libraries: AVX2, FMA, OPENMP, REPACK, …"""
         return tuple(re.findall(r"(\w+) = 1\b", _text(C.llama_print_system_info())))
 
+    @property
+    def is_for_cpu_only(self) -> bool:
+        """Whether no other backend of ggml's lies beside it, whose device may be found later; False where that cannot
+        be told, as in a build that is one file.
+        """
+        return are_for_cpu_only(file.name for file in Path(C._lib._name).parent.glob("libggml-*"))
+
     def offload_devices(self) -> tuple[str, ...]:
         """Names of the devices that can hold layers (CUDA0, Metal, …); empty on a CPU build."""
         return tuple(_text(C._lib.ggml_backend_dev_name(device)) for device in self._offload_handles())
@@ -181,6 +193,12 @@ class Library:
         devices = [lib.ggml_backend_dev_get(index) for index in range(lib.ggml_backend_dev_count())]
         on_host = (_CPU_DEVICE_TYPE, _ACCELERATOR_DEVICE_TYPE)
         return [device for device in devices if lib.ggml_backend_dev_type(device) not in on_host]
+
+
+def are_for_cpu_only(files: Iterable[str]) -> bool:
+    """Of the names of ggml's parts: `libggml-cpu.so`, `libggml-cpu-haswell.so`, `libggml-cuda.so`, …"""
+    backends = {re.split(r"[-.]", name.removeprefix("libggml-"))[0] for name in files}
+    return "cpu" in backends and backends <= _HOST_BACKENDS
 
 
 def _device_memory(device: int) -> DeviceMemory:

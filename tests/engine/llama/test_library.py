@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from homespec.engine.llama.library import EXTENSIONS, Library, Symbol, bind, library
+from homespec.engine.llama.library import EXTENSIONS, Library, Symbol, are_for_cpu_only, bind, library
 from homespec.engine.llama.log import failure_in, memory_of
 from homespec.errors import MissingSymbol
 from homespec.units import MIB
@@ -92,3 +92,20 @@ def test_buffers_are_put_down_to_the_device_that_they_are_named_after() -> None:
 
 def test_a_build_without_devices_has_none_to_tell_of() -> None:
     assert tuple(device.name for device in library().device_memory()) == library().offload_devices()
+
+
+@pytest.mark.parametrize(
+    ("backends", "only_cpu"),
+    [
+        ("base cpu", True),
+        ("base cpu-haswell cpu-x64 blas", True),
+        ("base cpu cuda", False),
+        ("base cpu vulkan", False),
+        ("base cpu metal", False),
+        ("base cpu nextyear", False),
+        ("base", False),
+        ("", False),
+    ],
+)
+def test_a_build_without_another_backend_finds_no_device_later(backends: str, only_cpu: bool) -> None:
+    assert are_for_cpu_only(f"libggml-{name}.so.0.25" for name in backends.split()) is only_cpu
