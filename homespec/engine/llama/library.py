@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import llama_cpp
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import VERSION, C
 from homespec.engine.llama.log import native_log
 from homespec.errors import MissingSymbol
 from homespec.status import DeviceMemory
@@ -145,7 +143,7 @@ class Library:
     def __init__(self) -> None:
         native_log.install()
         C.llama_backend_init()
-        self.version: str = llama_cpp.__version__
+        self.version: str = VERSION
         self._extensions = {name: bind(C._lib, symbol) for name, symbol in EXTENSIONS.items()}
         for name, (argtypes, restype) in _GGML.items():
             function = getattr(C._lib, name)
