@@ -180,6 +180,12 @@ class CheckPair(msgspec.Struct, frozen=True, tag=True):
     draft_path: str
 
 
+class MeasureSpeeds(msgspec.Struct, frozen=True, tag=True):
+    """How fast this box is on `threads` threads."""
+
+    threads: int
+
+
 # Answers
 
 
@@ -201,6 +207,14 @@ class PairChecked(msgspec.Struct, frozen=True, tag=True):
     """Each failed check; empty when the pair can be used."""
 
 
+class Speeds(msgspec.Struct, frozen=True, tag=True):
+    """Of the CPU side; a device's are not measured."""
+
+    read_bytes_per_s: float
+    flops: float
+    """Multiplications and additions of single precision per second."""
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The child could not do it and lives on."""
 
@@ -209,5 +223,5 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-Question = DescribeModel | ListDevices | SizeTarget | SizeDrafter | CheckPair
-Answer = Described | Devices | Sized | PairChecked | Failed
+Question = DescribeModel | ListDevices | SizeTarget | SizeDrafter | CheckPair | MeasureSpeeds
+Answer = Described | Devices | Sized | PairChecked | Speeds | Failed

@@ -28,6 +28,7 @@ from homespec.engine.llama.gguf import GgufHeader, open_header
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Load, Model
 from homespec.engine.llama.weights import Part, shards, tensors_of
+from homespec.engine.speeds import measure_speeds
 from homespec.engine.target import target_params
 from homespec.errors import HomespecError, ModelUnsupported
 from homespec.footprint import (
@@ -40,6 +41,7 @@ from homespec.footprint import (
     Failed,
     Footprint,
     ListDevices,
+    MeasureSpeeds,
     ModelFacts,
     PairChecked,
     Question,
@@ -69,6 +71,8 @@ def answer(question: Question) -> Answer:
                 return _size_drafter(settings)
             case CheckPair(target_path, draft_path):
                 return _check_pair(Path(target_path), Path(draft_path))
+            case MeasureSpeeds(threads):
+                return measure_speeds(threads)
     except HomespecError as error:
         return Failed(type(error).__name__, str(error))
 
