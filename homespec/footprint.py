@@ -137,6 +137,10 @@ class ModelFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     block_size: int | None = None
     is_in_target: bool = False
     """A block of the target's own file: it is loaded with the target, and where that is."""
+    embeds_only: bool = False
+    """It makes embeddings and no text, so nothing is drafted for it."""
+    num_mtp_layers: int = 0
+    """How many of `n_layer` are blocks behind the trunk, which predict further tokens."""
 
 
 class Device(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from homespec.config import Settings
 from homespec.errors import ConfigError
 from homespec.headroom.choice import TargetPlan
 from homespec.headroom.marks import WantedMarks
-from homespec.headroom.planner import make_plan
+from homespec.headroom.planner import Plan, make_plan
 from homespec.headroom.questions import measure_speeds
 from homespec.headroom.survey import Survey
 from homespec.launch import engine_settings
@@ -20,8 +20,9 @@ from homespec.planning.report import Report, report_of
 from homespec.store.model_file import check_file, resolve, served_name
 
 
-async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> tuple[Report, Guidelines]:
-    """The plan of the settings' model with the files of `drafts`, or those of the settings where it is empty.
+async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> tuple[Report, Guidelines | None]:
+    """The plan of the settings' model with the files of `drafts`, or those of the settings where it is empty, and the
+    guidelines, which a model that drafts nothing has none of.
 
     Raises HomespecError.
     """
@@ -33,9 +34,13 @@ async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> 
     engine = engine_settings(alone, path, settings.model_id or served_name(settings.model, path))
     candidates = named or engine.draft_candidates
     plan = await make_plan(engine, candidates, WantedMarks.of(settings), survey, check_pairs=True)
-    on_device = isinstance(plan.target, TargetPlan) and plan.devices and plan.target.choice.n_gpu_layers != 0
-    guide = guidelines(plan.facts, None if on_device else await measure_speeds(survey, _threads(settings)))
+    guide = None if plan.facts.embeds_only else await _guidelines(plan, settings, survey)
     return report_of(plan, guide), guide
+
+
+async def _guidelines(plan: Plan, settings: Settings, survey: Survey) -> Guidelines:
+    on_device = isinstance(plan.target, TargetPlan) and plan.devices and plan.target.choice.n_gpu_layers != 0
+    return guidelines(plan.facts, None if on_device else await measure_speeds(survey, _threads(settings)))
 
 
 def _draft_paths(settings: Settings, drafts: Sequence[str]) -> list[str]:

@@ -17,10 +17,11 @@ from homespec.units import clean, format_bytes
 
 _PARTS = ("weights", "kv", "compute", "output")
 _PIPE_WIDTH = 200
+_NO_DRAFTING = "the model makes embeddings: nothing is drafted"
 
 
-def print_plan(report: Report, guide: Guidelines) -> None:
-    """What goes where, which drafter gets in, and where to look for a good D."""
+def print_plan(report: Report, guide: Guidelines | None) -> None:
+    """What goes where, which drafter gets in, and where to look for a good D; None: it makes embeddings."""
     out = _console()
     _line(out, _headline(report))
     if report["reason"]:
@@ -34,7 +35,7 @@ def print_plan(report: Report, guide: Guidelines) -> None:
         out.print(_drafters(report))
     if report["proposal"]:
         _line(out, report["proposal"]["text"])
-    for line in guide.lines():
+    for line in guide.lines() if guide else (_NO_DRAFTING,):
         _line(out, line)
 
 
