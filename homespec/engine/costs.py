@@ -29,6 +29,8 @@ class Costs:
         self.controller = Controller(cost, least_rows=least_rows)
         self._key = self.source = ""
         self._calibration: Calibration | None = None
+        self._was_cut = False
+        """Other work took threads away while it ran."""
         self._measured_drafters: set[int] = set()
         """Their ids: a drafter that is loaded again is measured again."""
         self._drafting: tuple[str, Iterator[dict[int, float]]] | None = None
@@ -41,6 +43,7 @@ class Costs:
         self.interrupt()
         self._key, self.source, table = key, "unknown", self._read(key)
         self._calibration = None if table is not None else Calibration(self._context, self._probe_id)
+        self._was_cut = False
         if table is not None:
             self.controller.cost.use(table)
             self.source = "kept"
@@ -77,13 +80,15 @@ class Costs:
 
     def _calibrate(self, calibration: Calibration) -> None:
         calibration.step()
+        self._was_cut = self._was_cut or self._context.crew.is_cut
         if not calibration.is_done:
             return
         self._calibration = None
         if (table := calibration.table()) is not None:
             self.controller.cost.use(table)
             self.source = "measured"
-            self._kept.put(self._key, msgspec.to_builtins(table))
+            if not self._was_cut:  # the key stands for the full number of threads
+                self._kept.put(self._key, msgspec.to_builtins(table))
 
     def _measure_draft(self, name: str, steps: Iterator[dict[int, float]]) -> None:
         seconds = next(steps, None)

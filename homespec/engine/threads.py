@@ -80,6 +80,7 @@ class ThreadChoice:
         batch: defaultdict[int, list[float]] = defaultdict(list)
         run = _Runner(self._context, seq_id)
         counts = (self._usual, self._usual)
+        was_cut = False
         try:
             run.decode(0, _PREFIX)
             yield
@@ -88,12 +89,14 @@ class ThreadChoice:
                 run.decode(_PREFIX, 1)  # the first pass with another count starts its threads
                 single[count].append(run.decode(_PREFIX, 1))
                 batch[count].append(run.decode(_PREFIX, _ROWS))
+                was_cut = was_cut or self._context.crew.is_cut
                 yield
                 if run.spent_s > _BUDGET_S and len(single) == len(self._candidates):
                     break
             counts = fastest(single, self._usual), fastest(batch, self._usual)
             self.is_pending = False
-            self._kept.put(self._key, counts)
+            if not was_cut:
+                self._kept.put(self._key, counts)
         finally:
             self._context.set_threads(*counts)
             self._context.clear(seq_id)

@@ -71,6 +71,11 @@ class Crew:
     size: int | None = None
     """None: as many as each of them wants."""
 
+    @property
+    def is_cut(self) -> bool:
+        """What is measured now says nothing of a box without other work."""
+        return self.size is not None
+
     def cut(self, n_threads: int) -> int:
         return n_threads if self.size is None else min(n_threads, self.size)
 
