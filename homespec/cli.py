@@ -1,4 +1,7 @@
-"""The command line. stdout is for data, stderr for people; a fault is one line and a documented exit code."""
+"""The command line. stdout is for data, stderr for people; a fault is one line and a documented exit code.
+
+A command imports what it runs when it runs: help and status must not wait for the settings, the store or the dashboard.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from homespec import __version__
-from homespec.config import DEFAULT_URL, DEFAULT_WEB_PORT, load, load_layers
 from homespec.errors import ConfigError, ExitCode, HomespecError
+from homespec.ports import DEFAULT_URL, DEFAULT_WEB_PORT
 from homespec.service.commands import service
 from homespec.stats import MAX_DRAFT_TOKENS
 from homespec.units import one_line
@@ -63,6 +66,8 @@ def serve(
 ) -> None:
     """Serve a model."""
     flags = _flags({name: value for name, value in locals().items() if name != "config"})
+    from homespec.config import load
+
     settings = load(flags, config)
     from homespec.daemon import serve as run
 
@@ -84,11 +89,9 @@ def plan(
     """Say what fits into this box and why, without loading anything."""
     values = {"model": model, "demo": demo or None, "ctx": ctx, "slots": slots}
     values |= {"gpu_layers": gpu_layers, "kv_type": kv_type}
-    flags = _flags(values)
-    settings = load(flags, config)
     from homespec.planning.commands import run_plan
 
-    sys.exit(run_plan(settings, draft or [], as_json=as_json))
+    sys.exit(run_plan(_flags(values), config, draft or [], as_json=as_json))
 
 
 @app.command()
@@ -304,6 +307,7 @@ def config_show(
 ) -> None:
     """Print every setting in effect."""
     from homespec import config_report
+    from homespec.config import load_layers
 
     layers = load_layers({} if profile is None else {"profile": profile}, config)
     print(config_report.as_json(layers) if as_json else config_report.as_text(layers, with_origin=origin))

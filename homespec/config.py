@@ -13,12 +13,9 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from homespec.config_sources import ENV_PREFIX, Layer, Origin, Sources, nearest, read_sources
 from homespec.errors import ConfigError
+from homespec.ports import DEFAULT_PORT
 from homespec.profiles.profile import AUTO, OFF
 from homespec.stats import MAX_DRAFT_TOKENS
-
-DEFAULT_PORT = 8642
-DEFAULT_WEB_PORT = DEFAULT_PORT + 1
-DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 
 KvType = Literal["auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 

@@ -137,6 +137,10 @@ class ModelFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     block_size: int | None = None
     is_in_target: bool = False
     """A block of the target's own file: it is loaded with the target, and where that is."""
+    embeds_only: bool = False
+    """It makes embeddings and no text, so nothing is drafted for it."""
+    num_mtp_layers: int = 0
+    """How many of `n_layer` are blocks behind the trunk, which predict further tokens."""
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -180,6 +184,12 @@ class CheckPair(msgspec.Struct, frozen=True, tag=True):
     draft_path: str
 
 
+class MeasureSpeeds(msgspec.Struct, frozen=True, tag=True):
+    """How fast this box is on `threads` threads."""
+
+    threads: int
+
+
 # Answers
 
 
@@ -203,6 +213,14 @@ class PairChecked(msgspec.Struct, frozen=True, tag=True):
     """Each failed check; empty when the pair can be used."""
 
 
+class Speeds(msgspec.Struct, frozen=True, tag=True):
+    """Of the CPU side; a device's are not measured."""
+
+    read_bytes_per_s: float
+    flops: float
+    """Multiplications and additions of single precision per second."""
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The child could not do it and lives on."""
 
@@ -211,5 +229,5 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-Question = DescribeModel | ListDevices | SizeTarget | SizeDrafter | CheckPair
-Answer = Described | Devices | Sized | PairChecked | Failed
+Question = DescribeModel | ListDevices | SizeTarget | SizeDrafter | CheckPair | MeasureSpeeds
+Answer = Described | Devices | Sized | PairChecked | Speeds | Failed

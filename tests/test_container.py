@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from homespec.config import DEFAULT_PORT, Settings
+from homespec.config import Settings
 from homespec.config_sources import ENV_PREFIX
+from homespec.ports import DEFAULT_PORT
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "packaging" / "container" / "Containerfile"

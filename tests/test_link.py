@@ -140,6 +140,7 @@ FROM_ENGINE: list[Frame] = [
     Loading(0.5, "loading m.gguf"),
     Ready(MODEL),
     Measured("strict", "agrees bit for bit"),
+    Measured("strict", "agrees bit for bit", 1),
     LoadFailed("ModelCorrupt", "cut short"),
     Noted("r", ("left out",)),
     Delta("r", "té", 3, LOGPROBS, DraftProgress(2, 1, [(0, 1)])),

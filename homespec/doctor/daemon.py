@@ -9,9 +9,10 @@ import psutil
 from homespec import __version__
 from homespec.client.failures import UnreachableError
 from homespec.client.http import Client
-from homespec.config import DEFAULT_PORT, Settings
+from homespec.config import Settings
 from homespec.doctor.check import Check, fail, ok, warn
 from homespec.errors import AddressInUse, HomespecError
+from homespec.ports import DEFAULT_PORT
 from homespec.service.listening import listen
 from homespec.status import DraftState, Phase, Status, Watch
 

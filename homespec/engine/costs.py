@@ -30,6 +30,8 @@ class Costs:
         self._key = self.source = ""
         self._calibration: Calibration | None = None
         self._earlier: CostTable | None = None
+        self._was_cut = False
+        """Other work took threads away while it ran."""
         self._measured_drafters: set[int] = set()
         """Their ids: a drafter that is loaded again is measured again."""
         self._drafting: tuple[str, Iterator[dict[int, float]]] | None = None
@@ -43,6 +45,7 @@ class Costs:
         self._key, self._earlier = key, self._read(key)
         is_settled = self._earlier is not None and self._earlier.num_runs >= NUM_RUNS
         self._calibration = None if is_settled else Calibration(self._context, self._probe_id)
+        self._was_cut = False
         if self._earlier is None:
             self.source = "unknown"
             return
@@ -81,6 +84,7 @@ class Costs:
 
     def _calibrate(self, calibration: Calibration) -> None:
         calibration.step()
+        self._was_cut = self._was_cut or self._context.crew.is_cut
         if not calibration.is_done:
             return
         self._calibration = None
@@ -89,7 +93,8 @@ class Costs:
                 table = fastest(self._earlier, table)
             self.controller.cost.use(table)
             self.source = "measured"
-            self._kept.put(self._key, msgspec.to_builtins(table))
+            if not self._was_cut:  # the key stands for the full number of threads
+                self._kept.put(self._key, msgspec.to_builtins(table))
 
     def _measure_draft(self, name: str, steps: Iterator[dict[int, float]]) -> None:
         seconds = next(steps, None)

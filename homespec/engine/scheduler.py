@@ -211,7 +211,7 @@ class Scheduler:
         self.exactness.verdict, self.exactness.measure = verdict, None
         if self.costs is not None:
             self.costs.settings_changed()  # thread counts are chosen before the probe
-        self._outbox.send(Measured(verdict.label, verdict.reason))
+        self._outbox.send(Measured(verdict.label, verdict.reason, self._context.params.n_threads))
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._num_running:

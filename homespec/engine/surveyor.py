@@ -18,9 +18,9 @@ from homespec.engine.draft_file import missing_symbols
 from homespec.engine.draft_params import draft_gpu_layers, draft_params
 from homespec.engine.drafters.head import head_params
 from homespec.engine.drafters.hosts import Host
-from homespec.engine.drafters.kind import MTP, Head, head_in, read_head
+from homespec.engine.drafters.kind import DRAFT, MTP, Head, head_in, read_head
 from homespec.engine.drafters.pair import head_mismatches, mismatches
-from homespec.engine.embedding.kind import embedding_kind
+from homespec.engine.embedding.kind import embedding_kind, embeds_alone
 from homespec.engine.embedding.params import embedding_params
 from homespec.engine.llama.context import Context, ContextParams
 from homespec.engine.llama.dry_run import footprint, with_taps
@@ -28,8 +28,9 @@ from homespec.engine.llama.gguf import GgufHeader, open_header
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Load, Model
 from homespec.engine.llama.weights import Part, shards, tensors_of
+from homespec.engine.speeds import measure_speeds
 from homespec.engine.target import target_params
-from homespec.errors import HomespecError, ModelUnsupported
+from homespec.errors import HomespecError
 from homespec.footprint import (
     Answer,
     CheckPair,
@@ -40,6 +41,7 @@ from homespec.footprint import (
     Failed,
     Footprint,
     ListDevices,
+    MeasureSpeeds,
     ModelFacts,
     PairChecked,
     Question,
@@ -70,6 +72,8 @@ def answer(question: Question) -> Answer:
                 return _size_drafter(settings)
             case CheckPair(target_path, draft_path):
                 return _check_pair(Path(target_path), Path(draft_path))
+            case MeasureSpeeds(threads):
+                return measure_speeds(threads)
     except HomespecError as error:
         return Failed(type(error).__name__, str(error))
 
@@ -105,6 +109,8 @@ def describe(path: Path, target_path: Path | None = None) -> ModelFacts:
             target_layers=head.target_layers,
             block_size=head.block_size,
             is_in_target=head.is_in_target,
+            num_mtp_layers=0 if head.kind == MTP else head.num_mtp_layers,
+            embeds_only=head.kind == DRAFT and embeds_alone(header),
         )
 
 
@@ -129,9 +135,6 @@ def _footprint(model: Model, params: ContextParams, settings: EngineSettings) ->
 
 def _size_drafter(settings: EngineSettings) -> Sized:
     assert settings.draft_path is not None
-    kind = embedding_kind(Path(settings.model_path), settings.embeddings)
-    if kind is not None and kind.embeds_only:
-        raise ModelUnsupported(f"{settings.model_path} embeds texts and generates none: there is nothing to draft")
     head = read_head(Path(settings.draft_path), Path(settings.model_path))
     if head.reads_target:
         return _size_head(settings, head)
@@ -171,7 +174,7 @@ def _check_pair(target_path: Path, draft_path: Path) -> PairChecked:
     head = read_head(draft_path, target_path)
     if head.reads_target:
         target = describe(target_path)
-        host = Host(target.architecture, target.n_embd, target.n_layer, target.n_vocab)
+        host = Host(target.architecture, target.n_embd, target.n_layer - target.num_mtp_layers, target.n_vocab)
         missing = missing_symbols(head.kind)
         return PairChecked(head.kind, (*([missing] if missing else []), *head_mismatches(host, head)))
     target_model, model = _read(str(target_path)), _read(str(draft_path))

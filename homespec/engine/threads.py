@@ -102,6 +102,7 @@ class ThreadChoice:
         single: defaultdict[int, list[float]] = defaultdict(list)
         batch: defaultdict[int, list[float]] = defaultdict(list)
         run = _Runner(self._context, seq_id)
+        was_cut = False
         try:
             run.decode(0, _PREFIX)
             yield
@@ -110,21 +111,24 @@ class ThreadChoice:
                     run.decode(_PREFIX, 1)  # the first pass with another count starts its threads
                     single[count].append(run.decode(_PREFIX, 1))
                     batch[count].append(run.decode(_PREFIX, _ROWS))
+                was_cut = was_cut or self._context.crew.is_cut
                 yield
                 if run.spent_s > _BUDGET_S and len(single) == len(self._candidates):
                     break
-            self._take(Timings(_least(single), _least(batch)))
+            self._take(Timings(_least(single), _least(batch)), is_kept=not was_cut)
         finally:
             self._context.clear(seq_id)
 
-    def _take(self, timings: Timings) -> None:
+    def _take(self, timings: Timings, *, is_kept: bool) -> None:
+        """is_kept: no other work took threads away meanwhile."""
         if self._earlier is None:
             self._use(timings)
         else:
             # From the next start on: what is known of the exactness of this one was found with its counts.
             timings = timings.with_earlier(self._earlier)
         self.is_known, self.is_pending = True, False
-        self._kept.put(self._key, msgspec.to_builtins(timings, str_keys=True))
+        if is_kept:
+            self._kept.put(self._key, msgspec.to_builtins(timings, str_keys=True))
 
     def _use(self, timings: Timings) -> None:
         self._context.set_threads(fastest(timings.single, self._usual), fastest(timings.batch, self._usual))

@@ -36,6 +36,8 @@ class Measured(Frame, frozen=True):
     exactness: str
     """`strict` or `distribution`."""
     reason: str
+    threads: int | None = None
+    """That decode a single row, as they were chosen before; None: not chosen since Ready."""
 
 
 class LoadFailed(Frame, frozen=True):

@@ -84,6 +84,12 @@ class Admission:
         return next((verdict for verdict in self.verdicts if verdict.is_admitted and verdict.choice), None)
 
 
+def nothing_to_draft(paths: Sequence[str]) -> Admission:
+    """Beside a model that makes embeddings: everything that was named is out, and there are no free drafters."""
+    reason = "the model embeds texts and generates none: nothing is drafted"
+    return Admission(tuple(DraftVerdict(path, None, None, None, False, reason) for path in paths))
+
+
 DraftSearch = Generator[DraftChoice, Footprint | str, Admission]
 """Yields a way to load, is sent its size or why it has none, returns the verdicts."""
 

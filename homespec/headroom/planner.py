@@ -17,7 +17,7 @@ from homespec.footprint import (
     ModelFacts,
 )
 from homespec.frames import EngineSettings
-from homespec.headroom.admission import Admission, Candidate, admit
+from homespec.headroom.admission import Admission, Candidate, admit, nothing_to_draft
 from homespec.headroom.answers import Answers
 from homespec.headroom.budget import Budget, DeviceBudget
 from homespec.headroom.cgroup import ControlGroups
@@ -97,7 +97,7 @@ async def make_plan(
     admission = await admit_drafters(estimator, drafts, target, budget, check_pairs=check_pairs)
     planned = with_target(settings, target.choice)
     proposal = None
-    if not drafts and _may_draft(planned):
+    if not drafts and not facts.embeds_only and _may_draft(planned):
         proposal = propose(planned, facts, target, budget, estimator.device)
         if proposal is not None and await _unusable(survey, planned, planned.model_path, check_pairs=True):
             proposal = None  # no copy of it could draft
@@ -108,6 +108,8 @@ async def admit_drafters(
     estimator: Estimator, drafts: Sequence[str], target: TargetPlan, budget: Budget, *, check_pairs: bool
 ) -> Admission:
     """The verdict on each of `drafts` beside a target whose plan is settled."""
+    if estimator.facts.embeds_only:
+        return nothing_to_draft(drafts)
     settings = estimator.settings
     search = admit(
         [await _candidate(estimator.survey, settings, path, check_pairs) for path in drafts],

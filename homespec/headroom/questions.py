@@ -12,8 +12,10 @@ from homespec.footprint import (
     Devices,
     Failed,
     ListDevices,
+    MeasureSpeeds,
     ModelFacts,
     PairChecked,
+    Speeds,
 )
 from homespec.headroom.survey import Survey
 
@@ -45,3 +47,11 @@ async def check_pair(survey: Survey, target_path: str, draft_path: str) -> PairC
             return PairChecked("unreadable", (message,))
         case answer:
             raise EngineError(f"{type(answer).__name__} in answer to CheckPair")
+
+
+async def measure_speeds(survey: Survey, threads: int) -> Speeds:
+    """How fast this box reads memory and multiplies. Raises EngineError when nobody could measure it."""
+    answer = await survey.ask(MeasureSpeeds(threads))
+    if isinstance(answer, Speeds):
+        return answer
+    raise EngineError(f"{type(answer).__name__} in answer to MeasureSpeeds")

@@ -24,7 +24,9 @@ _COMMAND = (sys.executable, "-P", "-m", "homespec.engine.surveyor")
 
 
 class Survey:
-    """One child at a time, started when it is first asked. An async context manager."""
+    """One child at a time. An async context manager: entering it starts the child, which then loads the library while
+    the caller does other things.
+    """
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Survey:
         self._decoder = msgspec.json.Decoder(Answer)
 
     async def __aenter__(self) -> Survey:
+        await self._start()
         return self
 
     async def __aexit__(

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from homespec.footprint import ModelFacts
-
-if TYPE_CHECKING:
-    from homespec.planning.machine import Machine  # numpy takes long to load
+from homespec.footprint import ModelFacts, Speeds
 
 TILE = 128
 """Rows of queries that a tile of a GPU's attention kernel takes."""
@@ -48,15 +44,15 @@ class Guidelines:
         yield "5. the highest AL is not the highest speedup: drafting costs too"
 
 
-def guidelines(facts: ModelFacts, machine: Machine | None) -> Guidelines:
-    """`machine`: None when the target runs on a device.
+def guidelines(facts: ModelFacts, speeds: Speeds | None) -> Guidelines:
+    """`speeds`: None when the target runs on a device.
 
     Knee: reading all weights takes as long as computing n rows, 2 operations per weight and row (roofline).
     """
     group = max(1, facts.n_head // max(facts.n_head_kv, 1))
     steps = tuple(max(1, tiles * TILE // group - 1) for tiles in range(1, _NUM_STEPS + 1))
-    if machine is None:
+    if speeds is None:
         return Guidelines(group, steps, None, None)
-    reading_s = facts.weights_bytes / machine.read_bytes_per_s
-    row_s = 2 * facts.num_params / machine.flops
+    reading_s = facts.weights_bytes / speeds.read_bytes_per_s
+    row_s = 2 * facts.num_params / speeds.flops
     return Guidelines(group, steps, 1 / reading_s, reading_s / row_s)

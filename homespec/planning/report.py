@@ -17,8 +17,8 @@ from homespec.planning.guidelines import Guidelines
 Report = dict[str, Any]
 
 
-def report_of(plan: Plan, guide: Guidelines) -> Report:
-    """Every number of the plan. Sizes are bytes, unknown is null."""
+def report_of(plan: Plan, guide: Guidelines | None) -> Report:
+    """Every number of the plan. Sizes are bytes, unknown is null. guide: None for a model that drafts nothing."""
     target = plan.target
     admitted = plan.admission.admitted if plan.admission else None
     drafter = admitted.footprint if admitted else None
@@ -31,7 +31,7 @@ def report_of(plan: Plan, guide: Guidelines) -> Report:
         "pools": [_pool(plan.budget, name, target.footprint, drafter) for name in _names(plan.budget)],
         "drafters": [_verdict(verdict) for verdict in plan.admission.verdicts] if plan.admission else [],
         "proposal": {**asdict(plan.proposal), "text": plan.proposal.text} if plan.proposal else None,
-        "guidelines": asdict(guide),
+        "guidelines": asdict(guide) if guide else None,
         "facts": msgspec.to_builtins(plan.facts),
     }
 

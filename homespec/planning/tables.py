@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,15 +16,13 @@ from homespec.planning.report import Report
 from homespec.units import clean, format_bytes
 
 _PARTS = ("weights", "kv", "compute", "output")
+_PIPE_WIDTH = 200
+_NO_DRAFTING = "the model makes embeddings: nothing is drafted"
 
 
-def console(width: int | None) -> Console:
-    """For stdout; width: None: the terminal's."""
-    return Console(width=width)
-
-
-def print_plan(out: Console, report: Report, guide: Guidelines) -> None:
-    """What goes where, which drafter gets in, and where to look for a good D."""
+def print_plan(report: Report, guide: Guidelines | None) -> None:
+    """What goes where, which drafter gets in, and where to look for a good D; None: it makes embeddings."""
+    out = _console()
     _line(out, _headline(report))
     if report["reason"]:
         _line(out, report["reason"])
@@ -36,17 +35,22 @@ def print_plan(out: Console, report: Report, guide: Guidelines) -> None:
         out.print(_drafters(report))
     if report["proposal"]:
         _line(out, report["proposal"]["text"])
-    for line in guide.lines():
+    for line in guide.lines() if guide else (_NO_DRAFTING,):
         _line(out, line)
 
 
-def print_pairs(out: Console, verdicts: Sequence[PairVerdict]) -> None:
+def print_pairs(verdicts: Sequence[PairVerdict]) -> None:
     """A row per candidate, a line per failed check."""
     table = _table("drafter", "kind", "verdict", "why")
     for verdict in verdicts:
         why = "\n".join(verdict.failures) or "every check passed"
         table.add_row(_text(verdict.path), verdict.kind, "usable" if verdict.is_usable else "no", _text(why))
-    out.print(table)
+    _console().print(table)
+
+
+def _console() -> Console:
+    """For stdout: as wide as the terminal, wide enough for any reason where there is none."""
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def _headline(report: Report) -> str:

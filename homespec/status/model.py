@@ -39,7 +39,7 @@ class EmbeddingStatus:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """Facts of the loaded target that do not change while it runs."""
+    """Facts of the loaded target; none but `threads` change while it runs."""
 
     id: str
     path: str
@@ -57,6 +57,7 @@ class ModelStatus:
     kv_type: str
     flash_attention: bool
     threads: int
+    """That decode a single row: the usual number until another was measured to be faster."""
     devices: tuple[str, ...]
     """Names of the devices that hold weights; `CPU` alone means nothing was offloaded."""
     chat_template: str | None

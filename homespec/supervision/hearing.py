@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from homespec.frames import (
     Delta,
@@ -61,8 +62,10 @@ class Hearing:
                 state.load_progress, state.detail = progress, detail
             case Ready(model):
                 self._on_ready(model)
-            case Measured(exactness, reason):
+            case Measured(exactness, reason, threads):
                 state.exactness, state.exactness_reason = exactness, reason
+                if threads is not None and state.model is not None:
+                    state.model = replace(state.model, threads=threads)
                 state.tell("engine", f"exactness {exactness}: {reason}")
             case Happened(kind, text):
                 state.tell(kind, text)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from homespec.engine import threads
 from homespec.engine.kept import NUM_RUNS, Kept, context_key
 from homespec.engine.threads import ThreadChoice, Timings, candidates, fastest
+from homespec.frames import Measured
 from tests.kits.engines import Driver, ask, running
 from tests.kits.identity import same_answer
 from tests.kits.models import Models
@@ -134,6 +135,8 @@ class TestInAnEngine:
             status = scheduler.snapshot().speculation.controller
             assert status is not None
             assert status.threads == (1, 2)
+            told = [frame.threads for frame in driver.frames if isinstance(frame, Measured)]
+            assert told == ([] if exactness == "strict" else [1])
         with running(models.markov, n_ctx=1024, slots=1, threads=None, exactness=exactness, controller=True) as driver:
             # What was found then is known at once, while times are taken again.
             assert driver.scheduler.exactness.verdict.strict == (exactness != "fast")

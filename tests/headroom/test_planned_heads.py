@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from homespec.engine.drafters.hosts import host_of
+from homespec.engine.llama.model import Load, Model
 from homespec.footprint import HOST
+from homespec.headroom.questions import check_pair
 from homespec.headroom.survey import Survey
 from homespec.units import MIB
 from tests.headroom.planning import DIES, head_pair, plan, settings
 from tests.kits.engines import running
+from tests.kits.gguf_kit import TinyModel
+from tests.kits.heads_kit import dflash_lag, eagle3_markov, hybrid_mtp_markov
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
@@ -71,3 +77,24 @@ async def test_a_block_of_the_targets_file_that_does_not_fit_is_not_loaded_with_
         assert driver.drafter_status("mtp").reason == "does not fit"
         assert driver.engine.scheduler.snapshot().target_memory.total_bytes < whole.total_bytes
         assert driver.context.taps is None
+
+
+@pytest.mark.parametrize("make", [eagle3_markov, dflash_lag])
+@pytest.mark.parametrize(
+    ("last", "reason"),
+    [(2, "target layer 2 is the last one's output"), (3, "[0, 1, 3] are not within the target's 0 to 2")],
+)
+async def test_a_head_that_reads_the_targets_mtp_block_is_refused(
+    models: Models, survey: Survey, make: Callable[..., TinyModel], last: int, reason: str
+) -> None:
+    """Two layers and an MTP block: the file counts three."""
+    target = models.write("hybrid-mtp", hybrid_mtp_markov(models.chain))
+    head = models.write(f"{make.__name__}-{last}", make(models.chain, layers=(0, 1, last)))
+    checked = await check_pair(survey, str(target), str(head))
+    assert any(reason in failure for failure in checked.failures)
+
+
+def test_a_loaded_target_counts_its_layers_without_the_mtp_block(models: Models) -> None:
+    model = Model(models.write("hybrid-mtp", hybrid_mtp_markov(models.chain)), load=Load.SIZES)
+    assert (host_of(model).n_layer, model.num_mtp_layers) == (2, 1)
+    model.close()

@@ -12,6 +12,7 @@ import pytest
 from homespec.errors import DoesNotFit, GpuMissing, ModelNotFound
 from homespec.footprint import HOST
 from homespec.headroom import planner
+from homespec.headroom.admission import Admission
 from homespec.headroom.answers import Answers
 from homespec.headroom.choice import Refusal, TargetPlan
 from homespec.headroom.planner import fit
@@ -19,6 +20,7 @@ from homespec.headroom.readings import HostMemory
 from homespec.headroom.survey import Survey
 from homespec.units import GIB, MIB
 from tests.headroom.planning import DIES, MARKS, give, plan, settings
+from tests.kits import embedding_kit
 from tests.kits.engines import running
 from tests.kits.footprint_kit import hybrid
 from tests.kits.gguf_kit import byte_vocabulary, random_llama
@@ -143,6 +145,22 @@ async def test_a_copy_is_proposed_where_there_is_no_draft_file_and_one_would_pay
     hybrid = msgspec.structs.replace(asked, model_path=str(models.hybrid))
     assert (await plan(survey, hybrid)).proposal is None  # no copy of it could take tokens back
     assert (await plan(survey, settings(models.demo))).proposal is None  # it has few bits already
+
+
+async def test_nothing_drafts_beside_a_model_that_makes_embeddings(
+    models: Models, tmp_path: Path, survey: Survey
+) -> None:
+    """Neither what was named, nor a free drafter, nor a copy that would pay if it generated text."""
+    path = replace(embedding_kit.causal(byte_vocabulary(), seed=5), quantized=False).write(tmp_path / "wide.gguf")
+    asked = settings(path, n_ctx=128)
+    alone, named = await plan(survey, asked), await plan(survey, asked, models.other_random)
+    assert alone.facts.embeds_only
+    assert (alone.proposal, alone.admission) == (None, Admission(()))
+    assert named.admission is not None
+    [verdict] = named.admission.verdicts
+    assert not verdict.is_admitted
+    assert "embeds texts and generates none" in verdict.reason
+    assert named.settings == asked
 
 
 async def test_a_context_between_two_steps_is_kept_and_its_cells_are_told(

@@ -51,6 +51,13 @@ def test_a_plan_is_a_table_for_people(models: Models, tmp_path: Path) -> None:
     assert "G = 3 query heads per KV head" in finished.stdout
 
 
+def test_an_embedding_model_drafts_nothing(models: Models, tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "plan", str(models.bert))
+    assert finished.code == ExitCode.OK
+    assert finished.stdout.splitlines()[-1] == "the model makes embeddings: nothing is drafted"
+    assert "free drafters" not in finished.stdout
+
+
 def test_a_plan_proposes_the_copy_that_would_pay_and_then_takes_it(models: Models, tmp_path: Path) -> None:
     model = replace(random_llama(byte_vocabulary(), seed=5), quantized=False).write(tmp_path / "model.gguf")
     environment = {"HOMESPEC_FIT": "auto", "HOMESPEC_CONTROLLER": "auto"}

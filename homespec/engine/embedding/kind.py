@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homespec.engine.embedding.pooling import Pooling
-from homespec.engine.llama.gguf import open_header
+from homespec.engine.llama.gguf import GgufHeader, open_header
 from homespec.errors import ModelUnsupported
 
 AUTO = "auto"
@@ -29,6 +29,16 @@ class EmbeddingKind:
     """It was made for this, and what it would generate is of no use."""
 
 
+def embeds_alone(header: GgufHeader) -> bool:
+    """Whether a model was made to embed: its header names a pooling, or its tokens see the ones behind them."""
+    return header.get(f"{header.architecture}.pooling_type") not in (None, _NONE) or not _is_causal(header)
+
+
+def _is_causal(header: GgufHeader) -> bool:
+    architecture = header.architecture
+    return header.get(f"{architecture}.attention.causal") is not False and architecture not in _BIDIRECTIONAL
+
+
 def embedding_kind(path: Path, asked: str) -> EmbeddingKind | None:
     """Of the model file, with the pooling that the configuration asks for, or `auto`. None: it generates text and is
     not to embed.
@@ -38,13 +48,12 @@ def embedding_kind(path: Path, asked: str) -> EmbeddingKind | None:
     with open_header(path) as header:
         architecture = header.architecture
         stored = header.get(f"{architecture}.pooling_type")
-        is_causal = header.get(f"{architecture}.attention.causal") is not False and architecture not in _BIDIRECTIONAL
+        is_causal, embeds_only = _is_causal(header), embeds_alone(header)
     if architecture in _DIFFUSION:
         raise ModelUnsupported(
             f"{path} is a diffusion model ({architecture}); homespec serves models that go on token "
             "by token, and embedding models"
         )
-    embeds_only = stored not in (None, _NONE) or not is_causal
     if asked != AUTO:
         return EmbeddingKind(Pooling(asked), is_causal, embeds_only)
     if not embeds_only:

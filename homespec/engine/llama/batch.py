@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-import llama_cpp.llama_cpp as C
 import numpy as np
+
+from homespec.engine.llama.bindings import C
 
 
 class Batch:

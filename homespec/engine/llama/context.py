@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import llama_cpp.llama_cpp as C
 import numpy as np
 from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.bindings import C
 from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, memory_of, native_log
 from homespec.engine.llama.model import Load, Model
@@ -70,6 +70,11 @@ class Crew:
 
     size: int | None = None
     """None: as many as each of them wants."""
+
+    @property
+    def is_cut(self) -> bool:
+        """What is measured now says nothing of a box without other work."""
+        return self.size is not None
 
     def cut(self, n_threads: int) -> int:
         return n_threads if self.size is None else min(n_threads, self.size)

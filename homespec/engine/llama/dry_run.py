@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from homespec.engine.llama.context import Context
+from homespec.engine.llama.log import buffers_in
 from homespec.engine.llama.weights import Part, device_of, output_device, weights_of
 from homespec.footprint import HOST, Footprint, Shares
 from homespec.units import MIB
@@ -24,7 +25,6 @@ _CELLS = 256
 
 _KV_LAYER = re.compile(r"llama_kv_cache: layer\s+\d+: dev = (\S+)")
 _KV_SIZE = re.compile(r"llama_kv_cache: size =\s*([\d.]+) MiB")
-_BUFFER = re.compile(r"(\S+)\s+(RS|compute|output) buffer size\s*=\s*([\d.]+) MiB")
 
 
 def output_bytes(
@@ -76,11 +76,11 @@ def footprint(context: Context, *, mmap: bool, part: Part = Part.TRUNK) -> Footp
         shares[device] += Shares(weights_bytes=size)
     for device, size in _kv_bytes(context.log).items():
         shares[device] += Shares(kv_bytes=size)
-    for device, kind, size in _buffers(context.log):
+    for buffer, kind, size in buffers_in(context.log):
         if kind == "RS":
-            shares[device] += Shares(kv_bytes=size)
+            shares[device_of(buffer)] += Shares(kv_bytes=size)
         elif kind == "compute":
-            shares[device] += Shares(compute_bytes=size)
+            shares[device_of(buffer)] += Shares(compute_bytes=size)
     first = _output(context, context.params.n_seq_max)
     # The states that heads draft from; see Taps.
     full = _output(context, context.n_outputs_max, nextn_rows=context.params.n_batch if context.params.taps else 0)
@@ -106,12 +106,6 @@ def _kv_bytes(log: Iterable[str]) -> Mapping[str, int]:
                 sizes[device] += int(float(found[1]) * MIB * count / layers.total())
             layers.clear()
     return sizes
-
-
-def _buffers(log: Iterable[str]) -> Iterator[tuple[str, str, int]]:
-    for line in log:
-        if found := _BUFFER.search(line):
-            yield device_of(found[1]), found[2], int(float(found[3]) * MIB)
 
 
 def _output(context: Context, rows: int, *, nextn_rows: int = 0) -> int:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import C
 from homespec.engine.llama.log import failure_in, native_log
 from homespec.errors import ModelCorrupt, ModelNotFound
 from homespec.units import format_bytes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import llama_cpp.llama_cpp as C
 import numpy as np
 
 from homespec.engine.llama.batch import Batch
+from homespec.engine.llama.bindings import C
 from homespec.engine.llama.taps import Hidden
 
 MROPE_PLANES = 4

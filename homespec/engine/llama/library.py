@@ -14,9 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llama_cpp
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import VERSION, C
 from homespec.engine.llama.log import native_log
 from homespec.errors import MissingSymbol
 from homespec.status import DeviceMemory
@@ -150,7 +148,7 @@ class Library:
     def __init__(self) -> None:
         native_log.install()
         C.llama_backend_init()
-        self.version: str = llama_cpp.__version__
+        self.version: str = VERSION
         self._extensions = {name: bind(C._lib, symbol) for name, symbol in EXTENSIONS.items()}
         for name, (argtypes, restype) in _GGML.items():
             function = getattr(C._lib, name)

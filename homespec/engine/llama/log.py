@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import C
 from homespec.status import ModelMemory
 from homespec.units import MIB
 
@@ -47,6 +46,7 @@ class NativeLog:
     @contextmanager
     def capture(self, *, debug: bool = False) -> Iterator[list[str]]:
         """Collect the lines that the calling thread causes; with `debug`, those that are dropped otherwise too."""
+        self.install()
         lines: list[str] = []
         self._captures[threading.get_ident()] = lines
         self._keep_debug = debug
@@ -85,6 +85,14 @@ def failure_in(lines: Iterable[str]) -> str | None:
     return None
 
 
+def buffers_in(lines: Iterable[str]) -> Iterator[tuple[str, str, int]]:
+    """Name, kind (model, KV, RS, compute, output) and bytes of every buffer that the lines tell of."""
+    for line in lines:
+        # A dry run has thousands of lines, and a search that starts with any word is slow.
+        if "buffer size" in line and (found := _BUFFER.search(line)):
+            yield found[1], found[2], round(float(found[3]) * MIB)
+
+
 def memory_of(lines: Iterable[str], devices: Collection[str] = ()) -> ModelMemory:
     """Sum the buffer lines of one load, by device.
 
@@ -92,11 +100,9 @@ def memory_of(lines: Iterable[str], devices: Collection[str] = ()) -> ModelMemor
     lie in host memory.
     """
     by_device: dict[str, ModelMemory] = {}
-    for line in lines:
-        if found := _BUFFER.search(line):
-            buffer, kind, size = found[1], found[2], round(float(found[3]) * MIB)
-            owner = next((name for name in devices if buffer == name or buffer.startswith(f"{name}_")), "CPU")
-            by_device[owner] = by_device.get(owner, ModelMemory()) + _part(kind, size)
+    for buffer, kind, size in buffers_in(lines):
+        owner = next((name for name in devices if buffer == name or buffer.startswith(f"{name}_")), "CPU")
+        by_device[owner] = by_device.get(owner, ModelMemory()) + _part(kind, size)
     return replace(sum(by_device.values(), ModelMemory()), by_device=by_device)
 
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import C
 from homespec.engine.llama.gguf import open_header
 from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, memory_of, native_log

@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import C
 from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, native_log
 from homespec.errors import DeriveError

@@ -1,8 +1,10 @@
 """Hidden states of a context's last call, which heads read beside the logits.
 
 llama.cpp keeps them in the output buffer for every row of the call, whatever rows had logits: 4 bytes times width times
-n_batch for each tapped layer. They are on from the first call on, because switching one on makes the graph be reserved
-anew, and the architecture must have the tap: else the next call aborts (see `drafters/pair.py`).
+n_batch for each tapped layer. They are on from the first call on, and stay on while their head is out: switching one
+makes the graph be reserved anew, which gives no memory back, and another graph may fuse other operations, so the last
+bits of an answer could move with the drafter. The architecture must have the tap: else the next call aborts (see
+`drafters/pair.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import ctypes
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import llama_cpp.llama_cpp as C
+from homespec.engine.llama.bindings import C
 
 _NOT_TEXT = C.LLAMA_TOKEN_ATTR_CONTROL | C.LLAMA_TOKEN_ATTR_UNKNOWN
 """Attributes of tokens that llama.cpp reads in a text only when it parses special tokens."""

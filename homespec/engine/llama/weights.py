@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import llama_cpp.llama_cpp as C
-
+from homespec.engine.llama.bindings import C
 from homespec.engine.llama.gguf import GgufHeader, TensorInfo, open_header
 from homespec.engine.llama.model import Model
 from homespec.footprint import HOST

@@ -90,6 +90,18 @@ def test_the_costs_of_an_earlier_run_are_used(engine: Driver, tmp_path: Path) ->
     assert Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path)).source == "unknown"
 
 
+def test_costs_of_fewer_threads_are_used_and_not_kept(engine: Driver, tmp_path: Path) -> None:
+    """Other work took one away for a moment: the next engine measures anew, and so does what stands for all threads."""
+    costs = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
+    engine.context.crew.size = 1
+    costs.step()
+    engine.context.crew.size = None
+    while costs.is_pending:
+        costs.step()
+    assert costs.source == "measured"
+    assert Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path)).source == "unknown"
+
+
 def test_a_model_drafter_is_timed_as_well_and_forgets_the_probe(engine: Driver, tmp_path: Path) -> None:
     costs = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
     while costs.is_pending:

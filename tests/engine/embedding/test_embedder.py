@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import llama_cpp.llama_cpp as C
-import msgspec
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from homespec.engine.embedding.embedder import EmbeddingJob
 from homespec.engine.embedding.params import CHUNK
 from homespec.engine.surveyor import answer
 from homespec.errors import ModelUnsupported, RequestError
-from homespec.footprint import Failed, Sized, SizeDrafter, SizeTarget
+from homespec.footprint import Sized, SizeTarget
 from homespec.frames import Embed, Embedded, Refused
 from homespec.status import RequestPhase
 from tests.engine.embedding.conftest import Embedding, Floats, Open, embedding
@@ -195,10 +194,3 @@ def test_the_estimate_counts_what_embedding_takes(models: Models, pooling: str) 
     expected = sized.footprint.at_load
     assert expected.total_bytes == pytest.approx(logged.total_bytes, rel=0.01)
     assert sized.footprint.growth_bytes > 0
-
-
-def test_nothing_drafts_for_an_embedding_model(models: Models, bert: Embedding) -> None:
-    settings = msgspec.structs.replace(bert.settings, draft_path=str(models.random))
-    refused = answer(SizeDrafter(settings))
-    assert isinstance(refused, Failed)
-    assert "nothing to draft" in refused.message
