@@ -40,7 +40,7 @@ EVERYWHERE = [
     "engine RSS 345.0 MiB",
     "24 % 1966 of 8192",
     "5.0 of 8.0 GiB free",
-    "3 running · 1 waiting of at most 64",
+    "3 running · 1 waiting of at most 64 · TTFT 184ms, median 229ms",
     "drafter: draft off: does not",
     "q quit",
     "d drafter",
