@@ -321,13 +321,6 @@ async def test_light_and_dark(daemon: DaemonDouble) -> None:
         assert app.current_theme.dark is not before
 
 
-async def test_without_colour_it_says_the_same(daemon: DaemonDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with watching(daemon, speculating()) as (app, _):
-        assert app.no_color
-        assert any("● ready" in row for row in screen_text(app))
-
-
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_quitting_leaves_the_daemon_alone(daemon: DaemonDouble, key: str) -> None:
     async with watching(daemon, speculating()) as (app, pilot):
