@@ -45,9 +45,7 @@ async def replay(hours: float) -> list[int]:
                     )
                     daemon.send(status)
                     if sent % 20 == 0:
-                        await until(
-                            pilot, lambda at=float(sent): app._watch.latest and app._watch.latest.uptime_s >= at
-                        )
+                        await until(pilot, partial(_has_seen, app, float(sent)))
                 await pilot.press(str(step % 5 + 1))
                 held.append(process.memory_info().rss)
                 print(f"{sent} snapshots, {len(app._watch.log)} events kept: {held[-1] / MIB:.1f} MiB", flush=True)
