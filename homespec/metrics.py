@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from homespec.stats import MAX_DRAFT_TOKENS, DraftStats
 from homespec.status import (
@@ -173,6 +173,11 @@ class _Page:
         yield _counter("homespec_verify_seconds", "Time that the target's passes took in rounds", counters.verify_s)
         yield _gauge("homespec_requests_running", "Requests in a slot", status.queue.running)
         yield _gauge("homespec_requests_waiting", "Requests waiting for a slot", status.queue.waiting)
+        first = status.first_token
+        text = "Seconds from a request's arrival to its first token"
+        yield SummaryMetricFamily(
+            "homespec_time_to_first_token_seconds", text, count_value=first.count, sum_value=first.total_s
+        )
         skipped = CounterMetricFamily(
             "homespec_skipped_drafts", "Times a sequence went through a round without a draft", labels=["reason"]
         )

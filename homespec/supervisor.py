@@ -15,7 +15,7 @@ from homespec.errors import RequestError
 from homespec.frames import Admit, EngineSettings, ReloadDrafter, Request, SetDrafter
 from homespec.memory_plan import MemoryPlan
 from homespec.metrics import Ledger
-from homespec.status import EngineStatus, Event, ModelStatus, Phase, QueueStatus, RequestStatus
+from homespec.status import EngineStatus, Event, FirstTokenStatus, ModelStatus, Phase, QueueStatus, RequestStatus
 from homespec.supervision.job import Job
 from homespec.supervision.life import Life
 from homespec.supervision.limits import Limits
@@ -266,3 +266,6 @@ class Supervisor:
 
     def queue_status(self) -> QueueStatus:
         return self._requests.status()
+
+    def first_token_status(self) -> FirstTokenStatus:
+        return self._requests.first_token_status()

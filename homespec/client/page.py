@@ -38,6 +38,10 @@ def page(status: Status) -> Iterator[str]:
     if len(status.models) > 1:
         yield _line("models", ", ".join(f"{model.id} {model.residence}" for model in status.models))
     yield _line("speed", _speed(status))
+    first = status.first_token
+    if first.last_s is not None:
+        last, median = format_duration(first.last_s), format_duration(first.median_s)
+        yield _line("first token", f"last after {last}, median {median}")
     if status.speculation is not None:
         yield from _speculation(status.speculation)
     if status.memory is not None:

@@ -46,6 +46,7 @@ class Board:
             memory=self._memory(),
             events=tuple(supervisor.events),
             models=tuple(self._models()),
+            first_token=supervisor.first_token_status(),
         )
 
     def residence(self, offer: Offer) -> Residence:

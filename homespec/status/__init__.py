@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from homespec.status.daemon import (
     Event,
+    FirstTokenStatus,
     OfferStatus,
     Phase,
     QueueStatus,
@@ -65,6 +66,7 @@ __all__ = [
     "EngineSnapshot",
     "EngineStatus",
     "Event",
+    "FirstTokenStatus",
     "MemoryStatus",
     "ModelMemory",
     "ModelStatus",

@@ -55,6 +55,20 @@ class QueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstTokenStatus:
+    """Seconds from a request's arrival to its first token: what it waited, and what its prompt took."""
+
+    count: int = 0
+    """Answers that have begun since the daemon started."""
+    total_s: float = 0.0
+    """Of all of them."""
+    last_s: float | None = None
+    """None before the first one."""
+    median_s: float | None = None
+    """Of the latest ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class OfferStatus:
     """One of the models that requests may name."""
 
@@ -104,3 +118,4 @@ class Status:
     """The latest ones, oldest first."""
     models: tuple[OfferStatus, ...] = ()
     """Those of the configuration, and whichever of a store is loaded."""
+    first_token: FirstTokenStatus = FirstTokenStatus()

@@ -9,8 +9,9 @@ from typing import Protocol
 from homespec.errors import EngineError, ErrorInfo, RequestError
 from homespec.frames import Answer, Cancel, Delta, Frame, Request
 from homespec.link import encode
-from homespec.status import QueueStatus, RequestStatus
+from homespec.status import FirstTokenStatus, QueueStatus, RequestStatus
 from homespec.supervision.fair_queue import FairQueue
+from homespec.supervision.first_token import FirstTokenTimes
 from homespec.supervision.job import Job
 from homespec.supervision.limits import Limits
 from homespec.supervision.plan import Plan
@@ -48,6 +49,7 @@ class Requests:
         """Those of them that the engine has not been given yet."""
         self._engine: Sink | None = None
         self._turn: Turn | None = None
+        self._first_token_times = FirstTokenTimes()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -101,7 +103,10 @@ class Requests:
         job = self._jobs.get(frame.request_id)
         if job is None:
             return  # cancelled while the answer was on its way
+        had_begun = job.time_to_first_token_s is not None
         job.put(frame)
+        if not had_begun and job.time_to_first_token_s is not None:
+            self._first_token_times.add(job.time_to_first_token_s)
         if not isinstance(frame, Delta):
             del self._jobs[job.id]
             self._changed()
@@ -157,6 +162,9 @@ class Requests:
     def status(self) -> QueueStatus:
         waiting = len(self._queue)
         return QueueStatus(running=len(self._jobs) - waiting, waiting=waiting, limit=self.limits.max_queue)
+
+    def first_token_status(self) -> FirstTokenStatus:
+        return self._first_token_times.status()
 
     def _changed(self) -> None:
         self._used_at = time.monotonic()

@@ -38,8 +38,9 @@ from homespec.tui.widgets.daemon_bar import DaemonBar
 from homespec.tui.widgets.view_bar import NAMES, ViewBar
 from homespec.units import clean
 
-TICK_S = 0.25
-"""The screen is drawn at most this often, however fast snapshots come."""
+TICK_S = 0.5
+"""The screen is drawn at most this often, however fast snapshots come: what drawing takes is taken from the engine.
+Keys are answered at once."""
 
 _WIDTHS = [(0, "-narrow"), (110, "-broad"), (160, "-wide")]
 _HEIGHTS = [(0, "-short"), (28, "-roomy"), (33, "-medium"), (39, "-tall"), (49, "-high")]
@@ -66,13 +67,14 @@ class TopApp(Orders):
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, *clients: Client, first_pause_s: float = follower.FIRST_PAUSE_S) -> None:
+    def __init__(self, *clients: Client, first_pause_s: float = follower.FIRST_PAUSE_S, tick_s: float = TICK_S) -> None:
         super().__init__()
         self._watches = [Watch(client) for client in clients]
         self._watch = self._watches[0]
         """The one on the screen."""
         self._shown: Status | None = None
         self._first_pause_s = first_pause_s
+        self._tick_s = tick_s
         self._paused = False
 
     @property
@@ -93,7 +95,7 @@ class TopApp(Orders):
         return self.view.status
 
     def on_mount(self) -> None:
-        self.set_interval(TICK_S, self._tick)
+        self.set_interval(self._tick_s, self._tick)
         self._tick()
         for watch in self._watches:
             self.run_worker(

@@ -12,6 +12,7 @@ from homespec.frames import (
     Cancel,
     Delta,
     EngineSettings,
+    Finished,
     Frame,
     Generate,
     Refused,
@@ -20,9 +21,10 @@ from homespec.frames import (
     Tokenize,
     Tokens,
 )
+from homespec.status import DraftState, SpeculationReport, Timings
 from homespec.supervision.job import Job
 from homespec.supervision.plan import Plan
-from homespec.supervision.requests import Requests
+from homespec.supervision.requests import CANCELLED, Requests
 from homespec.supervision.rotation import LINGER_S
 from tests.kits.limits import limits
 
@@ -190,3 +192,31 @@ def test_every_change_is_told(requests: Requests, clock: Clock) -> None:
     requests.cancel(job)
     assert requests.idle_s == 0
     assert changes == [1, 0]
+
+
+def finished(job: Job, *, decode_ms: float) -> Finished:
+    timings = Timings(4, 10.0, None, 8, decode_ms, None, 0, 0, 0)
+    report = SpeculationReport(DraftState.OFF, "off", {}, 8, 0, 0, None, [], "strict")
+    return Finished(job.id, "abc", "stop", 4, 0, 8, timings, report)
+
+
+def test_the_wait_for_the_first_token_is_counted_once_a_request(requests: Requests, clock: Clock) -> None:
+    requests.serve_from(FakeEngine(), A)
+    streamed, whole = generate(requests, A), generate(requests, A)
+    clock.now += 0.5
+    requests.answer(Delta(streamed.id, "a", 1))
+    assert requests.first_token_status().last_s == 0.5
+    clock.now += 1.5
+    requests.answer(Delta(streamed.id, "b", 2))
+    requests.answer(finished(streamed, decode_ms=1500))
+    requests.answer(finished(whole, decode_ms=1000))
+    waits = requests.first_token_status()
+    assert (waits.count, waits.total_s, waits.last_s, waits.median_s) == (2, 1.5, 1.0, 0.75)
+
+
+def test_what_gives_no_tokens_has_no_first_one(requests: Requests) -> None:
+    requests.serve_from(FakeEngine(), A)
+    end(requests, requests.take(Tokenize("t1", "a"), A, client=""))
+    refused = generate(requests, A)
+    requests.answer(Refused(refused.id, CANCELLED))
+    assert requests.first_token_status().count == 0

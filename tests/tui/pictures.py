@@ -36,6 +36,8 @@ class Picture:
     moment: Moment
     """The last snapshot of which this holds."""
     keys: tuple[str, ...] = ()
+    is_lost: bool = False
+    """The daemon has gone since."""
 
 
 def _is_short(status: Status) -> bool:
@@ -73,6 +75,7 @@ PICTURES = (
         for (state, (recording, moment)), size in product(STATES.items(), SIZES)
     ),
     *(Picture(view, "speculating", ON_A_VIEW, _is_busy, (str(key),)) for key, view in enumerate(VIEWS, 2)),
+    Picture("lost", "reconnect", ON_A_VIEW, lambda status: status.phase is Phase.READY, is_lost=True),
     Picture("memory-pressure", "pressure", ON_A_VIEW, _is_short, ("3",)),
 )
 
@@ -98,6 +101,9 @@ async def draw(picture: Picture) -> str:
             await pilot.press(*picture.keys)
             daemon.send(status)  # on a busy machine the first one may be old by now
             await until(pilot, lambda: app.status == status and app.view.stale_s is None)
+            if picture.is_lost:
+                daemon.stop()
+                await until(pilot, lambda: (app.view.stale_s or 0) >= 2)
             await pilot.pause(0.3)
             return self_contained(app.export_screenshot(title="homespec top"))
 

@@ -19,12 +19,13 @@ from tests.client.daemon_double import DaemonDouble
 
 PATIENCE_S = 30
 RETRY_S = 0.05
+TICK_S = 0.1
 _TEXT = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
 
 
 def top(url: str, api_key: str | None = None) -> TopApp:
-    """A dashboard that does not wait long between attempts."""
-    return TopApp(Client(url, api_key), first_pause_s=RETRY_S)
+    """A dashboard that does not wait long between attempts, nor between what it draws."""
+    return TopApp(Client(url, api_key), first_pause_s=RETRY_S, tick_s=TICK_S)
 
 
 def shown(app: TopApp, selector: str) -> str:

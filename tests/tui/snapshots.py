@@ -17,6 +17,7 @@ from homespec.status import (
     EngineCounters,
     EngineStatus,
     Event,
+    FirstTokenStatus,
     MemoryStatus,
     ModelMemory,
     ModelStatus,
@@ -194,6 +195,7 @@ def speculating() -> Status:
             Event(NOW_UNIX - 630, "model", "SmolLM2-135M-Instruct-Q4_1 is ready on CPU"),
             Event(NOW_UNIX - 12, "drafter", "draft off: does not fit, needs 412.0 MiB, headroom is 230.1 MiB"),
         ),
+        first_token=FirstTokenStatus(count=42, total_s=9.6, last_s=0.184, median_s=0.229),
     )
 
 

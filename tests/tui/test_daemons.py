@@ -13,7 +13,7 @@ from homespec.tui.app import TopApp
 from homespec.tui.widgets.daemon_bar import DaemonBar
 from tests.client.daemon_double import DaemonDouble
 
-from .screen import RETRY_S, shown, until, until_shown
+from .screen import RETRY_S, TICK_S, shown, until, until_shown
 from .snapshots import loading, plain, speculating
 
 
@@ -25,7 +25,7 @@ def other() -> Iterator[DaemonDouble]:
 
 @asynccontextmanager
 async def watching(*daemons: DaemonDouble, width: int = 120) -> AsyncIterator[tuple[TopApp, Pilot[None]]]:
-    app = TopApp(*(Client(daemon.url) for daemon in daemons), first_pause_s=RETRY_S)
+    app = TopApp(*(Client(daemon.url) for daemon in daemons), first_pause_s=RETRY_S, tick_s=TICK_S)
     async with app.run_test(size=(width, 40), notifications=True) as pilot:
         yield app, pilot
 

@@ -31,6 +31,7 @@ _WORDS = (
     ("AL", "acceptance length: tokens per pass of the target"),
     ("D", "draft tokens proposed in a round"),
     ("accepted", "accepted draft tokens of those proposed"),
+    ("TTFT", "time to the first token: of the last answer, and the median"),
     ("by position", "share of rounds that accepted the n-th draft token"),
     ("T(n)", "what a pass of the target over n rows takes"),
     ("heat", "░ more rows cost little … █ each costs a whole pass"),

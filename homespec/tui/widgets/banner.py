@@ -12,7 +12,7 @@ from homespec.tui.widgets.panel import MUTED, line
 from homespec.units import clean
 
 PROGRESS_WIDTH = 24
-_SIGNS = {Level.CALM: "", Level.INFO: "", Level.WARNING: "! ", Level.ERROR: "✗ "}
+SIGNS = {Level.CALM: "", Level.INFO: "", Level.WARNING: "! ", Level.ERROR: "✗ "}
 
 
 class Banner(Widget):
@@ -29,7 +29,7 @@ class Banner(Widget):
 
     def render(self) -> Content:
         notice = self.notice
-        text = Content(_SIGNS[notice.level] + clean(notice.text))
+        text = Content(SIGNS[notice.level] + clean(notice.text))
         if notice.progress is not None:
             filled = bar_cells(notice.progress, PROGRESS_WIDTH)
             text = line(filled, (TRACK * (PROGRESS_WIDTH - len(filled)), MUTED), "  ", text)

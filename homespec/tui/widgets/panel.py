@@ -7,6 +7,8 @@ from itertools import zip_longest
 from textual.content import Content
 from textual.geometry import Region
 from textual.reactive import reactive
+from textual.strip import Strip
+from textual.visual import Visual
 from textual.widget import Widget
 
 from homespec.status import Status
@@ -66,6 +68,13 @@ class Panel(Widget):
 
     def render(self) -> Content:
         return Content("\n").join(self._drawn)
+
+    def render_line(self, y: int) -> Strip:
+        """Without this, one line that changed would have all of them styled anew."""
+        if self.text_selection is not None:
+            return super().render_line(y)
+        text = self._drawn[y] if y < len(self._drawn) else Content("")
+        return Visual.to_strips(self, text, self.content_size.width, 1, self.visual_style, pad=True)[0]
 
     def _draw(self) -> list[Line]:
         width, height = self.content_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from homespec.status import RequestPhase, RequestStatus, Status
 from homespec.tui.request_table import head, in_order, row
 from homespec.tui.widgets.panel import MUTED, Line, Panel, line
-from homespec.units import clean
+from homespec.units import clean, format_duration
 
 
 class RequestsPanel(Panel):
@@ -24,9 +24,12 @@ class RequestsPanel(Panel):
 
 
 def requests_title(status: Status) -> str:
-    """How many run and wait."""
-    queue = status.queue
-    return f"requests · {queue.running} running · {queue.waiting} waiting of at most {queue.limit}"
+    """How many run and wait, and how long the first token took."""
+    queue, first = status.queue, status.first_token
+    title = f"requests · {queue.running} running · {queue.waiting} waiting of at most {queue.limit}"
+    if first.last_s is None:
+        return title
+    return f"{title} · TTFT {format_duration(first.last_s)}, median {format_duration(first.median_s)}"
 
 
 def decisions(requests: list[RequestStatus]) -> list[Line]:

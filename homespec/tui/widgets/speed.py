@@ -41,7 +41,7 @@ class SpeedPanel(Panel):
         top = max((value for value in series if value is not None), default=0.0)
         drawn = [line((row, "$primary 80%")) for row in chart(series, chart_height, top)]
         tracks = [part for track in _TRACKS for part in self._track(*track, width, track_height)]
-        return [_rates(status, top), *drawn, *tracks]
+        return [_rates(status, top, width), *drawn, *tracks]
 
     def _track(
         self, label: str, metric: Metric, shown: Callable[[float | None], str], width: int, height: int
@@ -55,7 +55,8 @@ class SpeedPanel(Panel):
         return [line((name, MUTED), (row, "$primary 55%")) for name, row in zip(labels, rows, strict=True)]
 
 
-def _rates(status: Status, peak: float) -> Line:
+def _rates(status: Status, peak: float, width: int) -> Line:
+    """The peak is left out where it would be cut."""
     rates = status.throughput
     now = "idle" if rates.tokens_per_second is None else format_rate(rates.tokens_per_second)
     prompt = f"  prompt {number(rates.prompt_tokens_per_second)}" if rates.prompt_tokens_per_second else ""
@@ -63,7 +64,8 @@ def _rates(status: Status, peak: float) -> Line:
     # A column of the chart is a mean: the newest value may be above all of them.
     peak = max(peak, rates.tokens_per_second or 0.0)
     highest = f"  peak {number(peak)}" if peak else ""
-    return line((f"{now:<12}", "bold $text-primary"), (plain, "bold"), (f"{prompt}{highest}", MUTED))
+    drawn = line((f"{now:<12}", "bold $text-primary"), (plain, "bold"), (prompt, MUTED))
+    return line(drawn, (highest, MUTED)) if drawn.cell_length + len(highest) <= width else drawn
 
 
 def _plain(status: Status) -> str:
