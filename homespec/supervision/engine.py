@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from homespec import errors
 from homespec.child import KILLED, EngineChild
 from homespec.errors import EngineError, HomespecError, ModelError
-from homespec.frames import EngineSettings, FromEngine, LoadFailed, Readmit, Ready, SetDrafter, Withdraw
+from homespec.frames import EngineSettings, FromEngine, LoadFailed, Measured, Readmit, Ready, SetDrafter, Withdraw
 from homespec.supervision.plan import Plan
 
 logger = logging.getLogger("homespec.supervisor")
@@ -46,6 +46,8 @@ class Engine:
         self.plan = plan
         self._settings = settings
         self._receive = receive
+        self.measured: Measured | None = None
+        """What it has said of its exactness last."""
         self._ready_at: float | None = None
         self._load_error: HomespecError | None = None
         self._leaving: asyncio.Task[str] | None = None
@@ -120,5 +122,7 @@ class Engine:
         match frame:
             case Ready():
                 self._ready_at = time.monotonic()
+            case Measured():
+                self.measured = frame
             case LoadFailed(kind, message):
                 self._load_error = getattr(errors, kind, ModelError)(message)

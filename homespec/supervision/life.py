@@ -24,7 +24,7 @@ from homespec.supervision.plan import Plan
 from homespec.supervision.progress import Progress
 from homespec.supervision.requests import Requests, unavailable
 from homespec.supervision.residents import Resident, Residents
-from homespec.supervision.state import State
+from homespec.supervision.state import UNMEASURED, State
 from homespec.supervision.suspicion import suspects
 
 
@@ -203,11 +203,14 @@ class Life:
         self._stall = ""
         resident = self.residents.take(plan)
         engine = self.engine = resident.engine
-        self._state.exactness, self._state.exactness_reason = resident.exactness
         if resident.counted is not None:
             self._state.ledger.engine_back(resident.counted, time.monotonic())
-        engine.take_back(self._hearing(plan).receive)
+        hearing = self._hearing(plan)
+        engine.take_back(hearing.receive)
+        self._state.exactness, self._state.exactness_reason = UNMEASURED
         self._ready(plan.facts)
+        if engine.measured is not None:  # perhaps while it was set aside
+            hearing.receive(engine.measured)
         return await self._serve(engine)
 
     def _hearing(self, plan: Plan) -> Hearing:
@@ -228,7 +231,7 @@ class Life:
         state = self._state
         self.absence.idle = ""
         self._requests.hold()
-        self.residents.add(Resident(engine, state.ledger.snapshot, (state.exactness, state.exactness_reason)))
+        self.residents.add(Resident(engine, state.ledger.snapshot))
         state.ledger.engine_gone()
         self.progress.end()
         self.engine = None

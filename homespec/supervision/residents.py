@@ -17,13 +17,11 @@ from homespec.units import format_duration
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """An engine that has nothing to do, and what was known of it when it was set aside."""
+    """An engine that has nothing to do."""
 
     engine: Engine
     counted: EngineSnapshot | None
     """How far the daemon's totals hold what it has done."""
-    exactness: tuple[str, str]
-    """Label and reason."""
     since: float = field(default_factory=time.monotonic)
 
     @property

@@ -11,6 +11,8 @@ from homespec.status import Event, ModelStatus, Phase, StartCause
 
 logger = logging.getLogger("homespec.supervisor")
 
+UNMEASURED = ("distribution", "not measured yet")
+"""Exactness, and the reason for it."""
 _KEPT_EVENTS = 50
 
 
@@ -22,8 +24,7 @@ class State:
         self.detail = "starting the engine"
         self.load_progress = 0.0
         self.model: ModelStatus | None = None
-        self.exactness = "distribution"
-        self.exactness_reason = "not measured yet"
+        self.exactness, self.exactness_reason = UNMEASURED
         self.ledger = Ledger()
         self.starts = Counter[StartCause]()
         self.idle_unloads = Counter[str]()
@@ -36,7 +37,7 @@ class State:
     def begin_load(self, cause: StartCause) -> None:
         """An engine is started."""
         self.load_progress = 0.0
-        self.exactness, self.exactness_reason = "distribution", "not measured yet"
+        self.exactness, self.exactness_reason = UNMEASURED
         self.starts[cause] += 1
 
     def tell(self, kind: str, text: str) -> None:
