@@ -19,6 +19,7 @@ from homespec.footprint import (
     DescribeModel,
     Devices,
     ListDevices,
+    MeasureSpeeds,
     PairChecked,
     Question,
     Sized,
@@ -38,6 +39,10 @@ class Answers:
         self._kept: dict[str, Answer] = {}
         self._devices: tuple[tuple[str, int], ...] | None = None
         """Names and sizes of those that were there last."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._kept
 
     def find(self, key: str | None) -> Answer | None:
         """None: it has to be asked."""
@@ -89,7 +94,7 @@ def key_of(question: Question) -> str | None:
 
 def _paths(question: Question) -> tuple[str, ...]:
     match question:
-        case ListDevices():
+        case ListDevices() | MeasureSpeeds():
             paths: tuple[str | None, ...] = ()
         case DescribeModel(path, target_path):
             paths = (path, target_path)

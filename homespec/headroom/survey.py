@@ -25,7 +25,7 @@ _COMMAND = (sys.executable, "-P", "-m", "homespec.engine.surveyor")
 
 class Survey:
     """One child at a time. An async context manager: entering it starts the child, which then loads the library while
-    the caller does other things.
+    the caller does other things. Where there are earlier answers, they may do without.
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class Survey:
         self._decoder = msgspec.json.Decoder(Answer)
 
     async def __aenter__(self) -> Survey:
-        await self._start()
+        if self._answers.is_empty:
+            await self._start()
         return self
 
     async def __aexit__(
