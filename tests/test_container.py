@@ -1,4 +1,4 @@
-"""The container file, read line by line: no engine builds it here, so what can be held against the repository is."""
+"""The container file, read line by line: what can be held against the repository is, without building it."""
 
 from __future__ import annotations
 
