@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import sys
@@ -10,11 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from homespec.derive.child import run_child
 from homespec.derive.prompts import PROMPTS
 from homespec.derive.recipe import Recipe
-from homespec.errors import DeriveError
+from homespec.errors import DeriveError, ModelError
 from homespec.store.model_file import check
+from homespec.store.shards import parts
 from homespec.units import MIB, format_bytes, format_rate, format_ratio
 
 NUM_DRAFT_TOKENS = 4
@@ -37,7 +41,7 @@ def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num
     plan = run_child("plan", _options(model, recipe))
     _check_room(target.parent, plan["size_bytes"], plan["model_bytes"])
     _write(model, recipe, target)
-    size, whole = target.stat().st_size, model.stat().st_size
+    size, whole = target.stat().st_size, sum(part.stat().st_size for part in parts(model))
     print(f"copy               {target}")
     print(f"size               {format_bytes(size)}, {size / whole:.0%} of the model's {format_bytes(whole)}")
     if num_prompts:
@@ -75,17 +79,32 @@ def _check_room(folder: Path, size_bytes: int, model_bytes: int) -> None:
 
 
 def _write(model: Path, recipe: Recipe, target: Path) -> None:
-    """Under another name until it is whole: nobody ever finds half a model."""
+    """Under another name until it is whole and on the disk: nobody ever finds half a model."""
+    _sweep(target)
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         run_child("quantize", {**_options(model, recipe), "output": str(partial)}, progress=_show)
+        check(partial)
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
         partial.replace(target)
+    except ModelError as error:
+        raise DeriveError(f"llama.cpp wrote a copy that is not whole, and it was removed: {error}") from error
     except OSError as error:
         raise DeriveError(f"{target} cannot be written: {error.strerror}") from error
     finally:
         _end_line()
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what was left of this copy by a process that was killed."""
+    for partial in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        pid = partial.suffixes[-2].removeprefix(".")
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
 
 def _print_acceptance(model: Path, copy: Path, prompts: Sequence[str]) -> None:
@@ -113,7 +132,8 @@ def _print_acceptance(model: Path, copy: Path, prompts: Sequence[str]) -> None:
 
 
 def _options(model: Path, recipe: Recipe) -> dict[str, Any]:
-    return {"model": str(model), "quant": recipe.quant, "layers": recipe.layers}
+    files = [str(part) for part in parts(model)]
+    return {"model": str(model), "parts": files, "quant": recipe.quant, "layers": recipe.layers}
 
 
 def _show(share: float) -> None:

@@ -31,8 +31,12 @@ def plan(options: dict[str, Any]) -> dict[str, Any]:
     """Bytes of the tensors of the copy and of the model. Raises DeriveError for a model that needs another drafter."""
     path = Path(options["model"])
     size = quantize(path, Path(), dry_run=True, **_what(options))
+    return {"size_bytes": size, "model_bytes": sum(_tensor_bytes(Path(part)) for part in options["parts"])}
+
+
+def _tensor_bytes(path: Path) -> int:
     with open_header(path) as header:
-        return {"size_bytes": size, "model_bytes": sum(tensor.size_bytes for tensor in header.tensors())}
+        return sum(tensor.size_bytes for tensor in header.tensors())
 
 
 def make(options: dict[str, Any]) -> dict[str, Any]:

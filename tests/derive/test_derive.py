@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,12 @@ from homespec.derive.child import run_child
 from homespec.derive.recipe import Recipe
 from homespec.engine.llama.gguf import open_header
 from homespec.errors import DeriveError, ExitCode
+from homespec.units import format_bytes
 from tests.daemons import FinishedCommand, run_command
 from tests.kits.engines import ask, running
 from tests.kits.gguf_kit import Shape, byte_vocabulary, random_llama, truncated
 from tests.kits.models import Models
+from tests.kits.splitting import split
 
 pytestmark = [pytest.mark.process, pytest.mark.real]
 
@@ -104,6 +107,39 @@ def test_a_file_that_is_there_is_replaced_only_when_told_so(model: Path) -> None
     done = derive(model, "--quant", "Q4_0", "--output", str(taken), "--force", "--prompts", "0")
     assert done.code == ExitCode.OK
     assert block_count(taken) == NUM_LAYERS
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_is_not(model: Path) -> None:
+    name = model.with_name("model.draft-Q4_0.gguf").name
+    dead, alive, other = (f".{name}.{pid}.part" for pid in (2**22 + 1, os.getppid(), "notes"))
+    for left in (dead, alive, other):
+        (model.parent / left).write_bytes(b"half")
+    making.derive(model, Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
+    assert left_in(model.parent) == sorted([alive, other, name, model.name])
+
+
+def test_a_copy_that_is_not_whole_is_never_published(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = run_child
+
+    def full_disk(job: str, options: dict[str, Any], **more: Any) -> dict[str, Any]:
+        result = honest(job, options, **more)
+        if job == "quantize":
+            written = Path(options["output"])
+            os.truncate(written, written.stat().st_size - 64)
+        return result
+
+    monkeypatch.setattr(making, "run_child", full_disk)
+    with pytest.raises(DeriveError, match="not whole"):
+        making.derive(model, Recipe("Q4_0", None), output=None, force=False)
+    assert left_in(model.parent) == [model.name]
+
+
+def test_of_a_split_model_all_parts_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = random_llama(byte_vocabulary(), seed=8, shape=Shape(n_layer=NUM_LAYERS))
+    first, *others = split(whole, tmp_path, "model", 3)
+    copy = making.derive(first, Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
+    total = sum(part.stat().st_size for part in (first, *others))
+    assert f"{copy.stat().st_size / total:.0%} of the model's {format_bytes(total)}" in capsys.readouterr().out
 
 
 def test_a_broken_model_is_told_as_everywhere(model: Path) -> None:
