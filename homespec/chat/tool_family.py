@@ -21,6 +21,8 @@ def detect(template: str) -> str | None:
         return "harmony"
     if "<|tool_call>call:" in template:
         return "gemma"
+    if "<tool_calls>[" in template:
+        return "apriel"  # speaks of <tool_call> as well
     if "<tool_call>" in template:
         return "hermes"
     if "<|tool_call|>" in template:

@@ -121,6 +121,7 @@ _FORMATS = (
         markers=_PHI,
     ),
     _json(name="nemotron", opening="<TOOLCALL>[", closing="]</TOOLCALL>", separator=", "),
+    _json(name="apriel", opening="<tool_calls>[", closing="]</tool_calls>", separator=", "),
     _json(name="granite", opening="<|tool_call|>[", closing="]", separator=", ", markers=("<|tool_call|>",)),
     ToolFormat(
         "deepseek",

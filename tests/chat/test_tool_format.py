@@ -20,6 +20,7 @@ from homespec.chat.tool_format import FORMATS, ToolFormat
         ('<|tool_call|>{"name": "f"}<|/tool_call|>', "phi"),
         ("<|tool_call|>[{}]<|/tool_call|>", "phi_list"),
         ("<TOOLCALL>[]</TOOLCALL>", "nemotron"),
+        ("in <tool_call></tool_call> tags: <tool_calls>[{...}]</tool_calls>", "apriel"),
         ("<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>", "glm"),
         ("<tool_call>f<arg_key>x</arg_key><arg_value>", "glm_dense"),
         ("<seed:tool_call>\n<function=f>\n<parameter=x>", "seed"),
