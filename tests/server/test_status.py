@@ -51,6 +51,7 @@ FAMILIES = {
     "homespec_spec_decode_num_draft_tokens": "counter",
     "homespec_spec_decode_num_drafts": "counter",
     "homespec_target_resident_ratio": "gauge",
+    "homespec_time_to_first_token_seconds": "summary",
     "homespec_uptime_seconds": "gauge",
     "homespec_verify_seconds": "counter",
     "vllm:spec_decode_num_accepted_tokens": "counter",

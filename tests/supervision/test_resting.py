@@ -29,7 +29,7 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotifySocket]:
 @pytest.fixture(scope="module")
 def resting(models: Models, tmp_path_factory: pytest.TempPathFactory, manager: NotifySocket) -> Iterator[Daemon]:
     """Under a stand-in for the service manager, with a drafter, and with nothing to do."""
-    settings = {"HOMESPEC_IDLE_UNLOAD_S": "0.5", "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "2000000"}
+    settings = {"HOMESPEC_IDLE_UNLOAD_S": "1.5", "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "2000000"}
     flags = (str(models.letters), "--draft", str(models.letters))
     with running(tmp_path_factory.mktemp("resting"), *flags, environment=settings) as daemon:
         engine_pid = daemon.engine_pid
