@@ -124,10 +124,8 @@ class Acceptance:
         """Of a draft with these confidences; None: of one yet to be made, and the same if one of them is None."""
         if confidences is None or None in confidences:
             return self._blind.forecast(sequence_id, FIRST_BIN, num_tokens)
-        known = cast("Sequence[float]", confidences)[: min(num_tokens, MAX_DRAFT_TOKENS)]
-        places = [
-            bisect_left(_EDGES, confidence) * MAX_DRAFT_TOKENS + position for position, confidence in enumerate(known)
-        ]
+        known = cast("Sequence[float]", confidences)[:MAX_DRAFT_TOKENS]
+        places = [bisect_left(_EDGES, each) * MAX_DRAFT_TOKENS + position for position, each in enumerate(known)]
         return self._by_confidence.forecast(sequence_id, places, num_tokens)
 
     def grow(self, sequence_id: str) -> Growing:
@@ -165,8 +163,8 @@ class Acceptance:
 
     def reliability(self) -> tuple[ReliabilityBin, ...]:
         """By confidence; in one bin where the drafter gives none."""
-        by_confidence = reliability(self._by_confidence.regression.counts(), _EDGES)
-        return by_confidence or reliability(self._blind.regression.counts(), None)
+        by_confidence = reliability(self._by_confidence.regression.counts, _EDGES)
+        return by_confidence or reliability(self._blind.regression.counts, None)
 
 
 def _log_odds(chance: float) -> float:

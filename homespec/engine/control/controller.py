@@ -236,10 +236,10 @@ class Controller:
         """What the round was worth."""
         prices = plan.prices
         num_tokens = sum([len(outcome.kept) for outcome in outcomes])
-        plain_s = prices.sequences_s
-        self._restraint.pass_time(times.total_s)
+        plain_s, spent_s = prices.sequences_s, times.total_s
+        self._restraint.pass_time(spent_s)
         if plan.probing is not None:
-            self._restraint.spend(times.total_s - num_tokens / prices.num_sequences * plain_s)
+            self._restraint.spend(spent_s - num_tokens / prices.num_sequences * plain_s)
             judged = [outcome for outcome in drafted if outcome.drafter == plan.probing]
             if judged:  # else it was still catching up
                 self._restraint.probed(plan.probing, self._now, won=any(each.num_taken for each in judged))
@@ -248,11 +248,11 @@ class Controller:
             return  # not a round of the controller's
         for name in {outcome.drafter for outcome in drafted} - {CERTAIN, None}:
             assert name is not None
-            self._restraint.book(name, self._now, num_tokens / prices.num_sequences, times.total_s / plain_s)
+            self._restraint.book(name, self._now, num_tokens / prices.num_sequences, spent_s / plain_s)
         self.tally.add(
             planned_tokens=plan.choice.expected_tokens,
             planned_s=plan.choice.seconds,
             tokens=num_tokens,
-            spent_s=times.total_s,
+            spent_s=spent_s,
             plain_token_s=plain_s / prices.num_sequences,
         )

@@ -25,8 +25,8 @@ MEASURED, ASSUMED = 0.05, 0.5
 _FIRST_PASSES = 3
 _ASSUMED_DRAFT = 1 / 3
 _REWIND_STEP, _REWIND_CLIP = 0.1, 4.0
-_FILL_ROWS = 3
-"""Rows that a round is filled up with at most."""
+_EXTRA_ROWS = np.arange(4)
+"""Rows that a round may be filled up with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +213,12 @@ def filled(verify_s: Seconds, least_rows: int = 1) -> tuple[Seconds, NDArray[np.
     Returns seconds and the rows to decode, both by row count: with weights repacked for four rows, three cost more than
     four. least_rows: a pass never has fewer.
     """
-    best, rows = verify_s.copy(), np.arange(len(verify_s))
-    best[1:least_rows], rows[1:least_rows] = verify_s[min(least_rows, len(verify_s) - 1)], least_rows
-    for extra in range(1, min(_FILL_ROWS, len(verify_s) - 2) + 1):
-        cheaper = verify_s[extra:] < best[:-extra]
-        cheaper[:2] = False  # nothing costs nothing; and one row is what all is compared with, so it must be seen
-        best[:-extra][cheaper] = verify_s[extra:][cheaper]
-        rows[:-extra][cheaper] = np.arange(extra, len(verify_s))[cheaper]
-    return best, rows
+    last = len(verify_s) - 1
+    needed = np.arange(last + 1)
+    rows = needed + verify_s[np.minimum(needed[:, None] + _EXTRA_ROWS, last)].argmin(axis=1)
+    rows[:2] = needed[:2]  # nothing costs nothing; and one row is what all is compared with, so it must be seen
+    rows[1:least_rows] = least_rows
+    return verify_s[np.minimum(rows, last)], rows
 
 
 def _over_rows(knots: Sequence[int], seconds: Sequence[float], last: int) -> Seconds:

@@ -36,8 +36,9 @@ class Experience:
         """Probability that at least 1, 2, … tokens of the offer are taken."""
         if offer.drafter == CERTAIN:
             return [1.0] * offer.max_tokens
-        acceptance = self.acceptance(offer.drafter, is_free=offer.is_free)
-        forecast = acceptance.forecast(sequence_id, offer.max_tokens, offer.confidences if offer.is_free else None)
+        is_free = offer.is_free
+        acceptance = self.acceptance(offer.drafter, is_free=is_free)
+        forecast = acceptance.forecast(sequence_id, offer.max_tokens, offer.confidences if is_free else None)
         self._forecasts[sequence_id, offer.drafter] = forecast
         return forecast.survival
 
@@ -79,6 +80,7 @@ class Experience:
 def _agreement(draft: Sequence[int], kept: Sequence[int]) -> int:
     """Number of leading tokens that are the same."""
     count = min(len(draft), len(kept))
-    if draft[:count] == kept[:count]:
-        return count
-    return next((index for index in range(count) if draft[index] != kept[index]), count)
+    for index in range(count):
+        if draft[index] != kept[index]:
+            return index
+    return count

@@ -51,9 +51,13 @@ class Prices:
         self.rewind_s = rewind_s
         self._rows: list[int] = rows.tolist()
         self._verify_s: list[float] = verify_s.tolist()
-        self._free_s = [seconds + rewind_s for seconds in self._verify_s[num_rows + 1 :]]
+        free_s = verify_s[num_rows + 1 :] + rewind_s
+        depths = np.arange(1, len(free_s) + 1)
+        self._free_s: list[float] = free_s.tolist()
         """Of the round by D of one bet, from 1."""
-        self._bet_s = {name: self._with_draft(seconds) for name, seconds in draft_s.items()}
+        self._bet_s: dict[str, list[float]] = {
+            name: (free_s + seconds[np.minimum(depths, len(seconds) - 1)]).tolist() for name, seconds in draft_s.items()
+        }
         self.plain_s = self._verify_s[num_rows]
         """Of the round without any bet."""
         self.sequences_s = self._verify_s[min(num_sequences, num_rows)]
@@ -136,10 +140,4 @@ class Prices:
 
     def _by_depth(self, bet: Bet) -> list[float]:
         """Seconds of the round if only this bet were placed, by D from 1."""
-        by_depth: list[float] = self._bet_s.get(bet.drafter, self._free_s)
-        return by_depth
-
-    def _with_draft(self, draft_s: Seconds) -> list[float]:
-        depths = np.arange(1, len(self._free_s) + 1)
-        seconds: list[float] = (self._free_s + draft_s[np.minimum(depths, len(draft_s) - 1)]).tolist()
-        return seconds
+        return self._bet_s.get(bet.drafter, self._free_s)

@@ -9,7 +9,6 @@ A *place* is a bin and a position in one number, the row of the table of chances
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +43,10 @@ class Regression:
         """bins: log-odds of a token of each bin before anything has been seen."""
         self._bins = _Term(bins, _BIN_PRIOR)
         self._positions = _Term([0.0] * MAX_DRAFT_TOKENS, _POSITION_PRIOR)
-        self._waiting: dict[int, Count] = {}
-        """Tokens that have not been learned from, by place."""
         self._num_waiting = 0
-        self._learned = [Count() for _ in bins]
-        """Of the tokens that have been learned from, by bin."""
+        """Drafts that the terms have not followed yet."""
+        self.counts = [Count() for _ in bins]
+        """Of all tokens that were judged, by bin."""
         self._compute()
 
     def chances(self, place: int) -> Floats:
@@ -60,52 +58,38 @@ class Regression:
         """Probability of taking at least 1, 2, … tokens for each θ, shape (tokens, grid)."""
         if places is FIRST_BIN:
             return self._first_chains
-        return np.multiply.accumulate(self._chances.take(places, axis=0), axis=0)
+        chances: Floats = self._chances.take(places, axis=0)
+        return np.multiply.accumulate(chances, axis=0, out=chances)
 
     def learn(self, places: Sequence[int], survival: Sequence[float], num_taken: int, judged: int) -> bool:
         """Of a draft `judged` tokens were judged and `num_taken` taken. True when that has completed a batch.
 
         survival: the forecast probability of taking at least 1, 2, … tokens.
         """
-        waiting, reached = self._waiting, 1.0
+        bins, positions, reached = self._bins, self._positions, 1.0
         for position in range(judged):
-            place, survives = places[position], survival[position]
+            survives = survival[position]
             expected = survives / reached if reached > 0 else 0.0
             reached = survives
-            count = waiting.get(place)
-            if count is None:
-                count = waiting[place] = Count()
+            is_taken = position < num_taken
+            surprise, information = is_taken - expected, expected * (1.0 - expected)
+            bin_index = places[position] // MAX_DRAFT_TOKENS
+            bins.surprise[bin_index] += surprise
+            bins.information[bin_index] += information
+            positions.surprise[position] += surprise
+            positions.information[position] += information
+            count = self.counts[bin_index]
             count.judged += 1
-            count.taken += position < num_taken
+            count.taken += is_taken
             count.expected += expected
-            count.information += expected * (1.0 - expected)
         self._num_waiting += 1
         if self._num_waiting < _BATCH:
             return False
-        self._settle()
-        return True
-
-    def counts(self) -> list[Count]:
-        """Of all tokens that were judged, by bin."""
-        total = [replace(count) for count in self._learned]
-        for place, count in self._waiting.items():
-            total[place // MAX_DRAFT_TOKENS].add(count)
-        return total
-
-    def _settle(self) -> None:
-        bins: dict[int, Count] = {}
-        positions: dict[int, Count] = {}
-        for place, count in self._waiting.items():
-            bin_index, position = divmod(place, MAX_DRAFT_TOKENS)
-            bins.setdefault(bin_index, Count()).add(count)
-            positions.setdefault(position, Count()).add(count)
-        self._bins.follow(bins)
-        self._positions.follow(positions)
-        for bin_index, count in bins.items():
-            self._learned[bin_index].add(count)
-        self._waiting.clear()
         self._num_waiting = 0
+        bins.follow()
+        positions.follow()
         self._compute()
+        return True
 
     def _compute(self) -> None:
         """Odds multiply where log-odds add: an exponential for each term will do, none for the table."""
@@ -124,9 +108,15 @@ class _Term:
         self._prior = prior
         self._known = [0.0] * len(self.values)
         """Information."""
+        self.surprise = [0.0] * len(self.values)
+        """Tokens taken, less those expected, that have not been learned from."""
+        self.information = [0.0] * len(self.values)
+        """What these are worth."""
 
-    def follow(self, counts: dict[int, Count]) -> None:
+    def follow(self) -> None:
         """One step towards what was seen, the smaller the more is known."""
-        for index, count in counts.items():
-            known = self._known[index] = min(self._known[index] + count.information, _MEMORY)
-            self.values[index] += (count.taken - count.expected) / (self._prior + known)
+        for index, surprise in enumerate(self.surprise):
+            if surprise or self.information[index]:
+                known = self._known[index] = min(self._known[index] + self.information[index], _MEMORY)
+                self.values[index] += surprise / (self._prior + known)
+                self.surprise[index] = self.information[index] = 0.0

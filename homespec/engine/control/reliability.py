@@ -16,14 +16,6 @@ class Count:
     taken: int = 0
     expected: float = 0.0
     """Sum of their chances, as forecast: what `taken` should come to."""
-    information: float = 0.0
-    """Sum of p(1 - p) over these chances."""
-
-    def add(self, other: Count) -> None:
-        self.judged += other.judged
-        self.taken += other.taken
-        self.expected += other.expected
-        self.information += other.information
 
 
 def reliability(counts: Sequence[Count], edges: Sequence[float] | None) -> tuple[ReliabilityBin, ...]:
