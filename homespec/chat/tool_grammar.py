@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from homespec.chat.argument_grammar import argument_rules, shared_rules
 from homespec.chat.harmony import harmony_grammar
 from homespec.chat.speller import Speller
+from homespec.chat.thinking import thinking_rules
 from homespec.chat.tool_format import HARMONY, ToolFormat
 from homespec.frames import ToolUse
 
@@ -35,7 +36,7 @@ def tool_grammar(
     if tool_format is HARMONY:
         return harmony_grammar(use, tokens)
     spell = Speller(tokens)
-    rules = [*_thinking(reasoning, spell, in_reasoning=in_reasoning), _body(use, tool_format, spell)]
+    rules = [*thinking_rules(reasoning, spell, in_reasoning=in_reasoning), _body(use, tool_format, spell)]
     calls = f"{spell(tool_format.begin)} function" if tool_format.begin else "function"
     more = f" ({spell(tool_format.separator + tool_format.begin)} function)*" if use.parallel else ""
     closing = f" {spell(tool_format.closing)}" if tool_format.closing else ""
@@ -48,16 +49,6 @@ def tool_grammar(
         rules.append(f"function_{index}: {head} arguments_{index}{end}")
         rules += argument_rules(tool_format.arguments, f"arguments_{index}", function.schema, spell)
     return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE])
-
-
-def _thinking(reasoning: tuple[str, str] | None, spell: Speller, *, in_reasoning: bool) -> list[str]:
-    if reasoning is None:
-        return ["start: body"]
-    start, end = reasoning
-    rest = spell.up_to("rest", end)
-    if in_reasoning:
-        return ["start: rest body", rest]
-    return ["start: think rest body | body", f"{spell.first('think', start)}: {spell(start)}", rest]
 
 
 def _body(use: ToolUse, tool_format: ToolFormat, spell: Speller) -> str:

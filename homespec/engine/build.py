@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from homespec.chat.answer_grammar import answer_grammar
 from homespec.chat.tool_format import FORMATS
 from homespec.chat.tool_grammar import tool_grammar
 from homespec.engine.chat_format import examine, read_source
@@ -20,7 +22,7 @@ from homespec.engine.embedding.embedder import Embedder
 from homespec.engine.embedding.kind import embedding_kind
 from homespec.engine.embedding.params import embedding_params
 from homespec.engine.embedding.reader import EmbeddingReader
-from homespec.engine.grammar import GrammarCompiler
+from homespec.engine.grammar import Grammar, GrammarCompiler
 from homespec.engine.kept import fingerprint
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.guidance import GuidanceVocab
@@ -74,13 +76,12 @@ class Engine:
                 )
         prompt = self.prompts.read(request)
         markers = self._markers(request.prompt)
-        constraint = request.constraint or self._calls(request, prompt, markers)
         sequence = Sequence(
             request,
             prompt.token_ids,
             n_ctx=self.context.n_ctx,
             sampler=make_sampler(request.sampling, request.speculation.acceptance or self.acceptance),
-            grammar=self.grammars.compile(constraint) if constraint else None,
+            grammar=self._grammar(request, prompt, markers),
             spelled_out={token: text.encode() for text, token in markers.items()},
         )
         if request.echo:
@@ -93,6 +94,18 @@ class Engine:
         """Those that are one token each in this vocabulary."""
         texts = prompt.markers if isinstance(prompt, ChatPrompt) else ()
         return {text: token for text in texts if (token := self.vocab.marker(text)) is not None}
+
+    def _grammar(self, request: Generate, prompt: Prompt, markers: dict[str, int]) -> Grammar | None:
+        if request.constraint is None:
+            calls = self._calls(request, prompt, markers)
+            return self.grammars.compile(calls) if calls else None
+        chat = request.prompt
+        if not isinstance(chat, ChatPrompt) or chat.reasoning is None or chat.answers_at_once:
+            return self.grammars.compile(request.constraint)
+        after_thinking = partial(
+            answer_grammar, tokens=markers, reasoning=chat.reasoning, in_reasoning=prompt.in_reasoning
+        )
+        return self.grammars.compile(request.constraint, after_thinking)
 
     def _calls(self, request: Generate, prompt: Prompt, markers: dict[str, int]) -> Constraint | None:
         if request.tool_use is None or not isinstance(request.prompt, ChatPrompt):

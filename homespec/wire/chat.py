@@ -72,7 +72,8 @@ class ChatRequest(Generation):
         tools = [tool.described() for tool in self.tools] if use else []
         messages = [plain_message(message, index) for index, message in enumerate(self.messages)]
         conversation = prepare(messages, tools, template)
-        variables, ignored = self._variables(template, thinks=constraint is None and not conversation.prefill)
+        at_once = constraint is not None and self._answers_at_once(template, conversation.prefill)
+        variables, ignored = self._variables(template, thinks=not (at_once or conversation.prefill))
         reasoning = template.reasoning or ()
         marks = [mark for text in reasoning for mark in _MARK.findall(text)]
         markers = dict.fromkeys((*(FORMATS[use.tool_format].markers if use else ()), *reasoning, *marks))
@@ -83,6 +84,7 @@ class ChatRequest(Generation):
             prefill=conversation.prefill,
             markers=tuple(markers),
             reasoning=template.reasoning,
+            answers_at_once=at_once,
         )
         has_channels, keeps_thinking = template.reasoning == HARMONY_REASONING, self.reasoning_format == "none"
         if has_channels and keeps_thinking:
@@ -138,6 +140,12 @@ class ChatRequest(Generation):
             answer_schema=constraint.text if constraint else None,
         )
         return None, use
+
+    def _answers_at_once(self, template: ChatFormat, prefill: str) -> bool:
+        """The answer is all that is written, so a constraint begins with it."""
+        keeps_thinking = self.reasoning_format == "none" and template.reasoning != HARMONY_REASONING
+        is_off = self.enable_thinking is False or self.reasoning_effort == "none"
+        return bool(prefill) or keeps_thinking or is_off
 
     def _variables(self, template: ChatFormat, *, thinks: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Variables for the template, and notices of those that it does not read."""
