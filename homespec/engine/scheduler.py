@@ -217,7 +217,8 @@ class Scheduler:
         while self._waiting and len(self._running) < self._num_running:
             sequence = self._waiting.popleft()
             self._restart_measurement()
-            acquired = self._slots.acquire(sequence.token_ids, sequence.request.partition, alone=not self._running)
+            request, is_alone = sequence.request, not self._running
+            acquired = self._slots.acquire(sequence.token_ids, request.partition, alone=is_alone, reuse=request.reuse)
             sequence.slot_id = acquired.slot.id
             sequence.num_computed_tokens = acquired.num_cached_tokens
             if sequence.started_at is None:

@@ -112,6 +112,8 @@ class Generation(Wire):
     ignore_eos: bool = False
     cache_salt: str | None = None
     """vLLM's field: only requests with the same salt share what the server keeps of earlier ones."""
+    cache_prompt: bool = True
+    """llama-server's field. False: the prompt is read in full, whatever is kept of earlier ones."""
     speculative: SpeculativeOptions = SpeculativeOptions()
 
     def sampling(self) -> Sampling:
@@ -168,6 +170,7 @@ class Generation(Wire):
             stream=self.stream,
             partition=f"{partition}/{self.cache_salt}" if self.cache_salt else partition,
             salted=bool(self.cache_salt),
+            reuse=self.cache_prompt,
             ignore_eos=self.ignore_eos,
             **fields,
         )
