@@ -54,8 +54,8 @@ def verdict_of(
 
 def take_steps(driver: Driver, count: int | None = None) -> None:
     """Steps of the engine's own measurement, as it takes them while idle; all that are left unless told otherwise."""
-    while (measurement := driver.scheduler.exactness.measure) is not None and count != 0:
-        driver.scheduler._measure(measurement)
+    while driver.scheduler.exactness.measure is not None and count != 0:
+        driver.scheduler.idle_work.step()
         count = None if count is None else count - 1
 
 
