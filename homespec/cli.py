@@ -306,17 +306,16 @@ def config_show(
     as_json: Annotated[bool, typer.Option("--json", help="Values and origins, for programs.")] = False,
 ) -> None:
     """Print every setting in effect."""
-    from homespec import config_report
-    from homespec.config import load_layers
+    from homespec.config import load_layers, report
 
     layers = load_layers({} if profile is None else {"profile": profile}, config)
-    print(config_report.as_json(layers) if as_json else config_report.as_text(layers, with_origin=origin))
+    print(report.as_json(layers) if as_json else report.as_text(layers, with_origin=origin))
 
 
 @config_app.command("example")
 def config_example() -> None:
     """Print a configuration file with every key, its meaning and its default."""
-    from homespec.config_example import example
+    from homespec.config.example import example
 
     print(example(), end="")
 

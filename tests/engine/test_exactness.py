@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from homespec.engine.exactness import Measurement, Verdict, measure
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.target import open_target
 from homespec.engine.verdicts import Verdicts

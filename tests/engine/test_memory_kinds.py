@@ -14,7 +14,8 @@ import pytest
 
 from homespec.engine.drafters.drafter import DraftRequest
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.sampling.chain import Logits
 from tests.kits.drafters import Script, ScriptedDrafter

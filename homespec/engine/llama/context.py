@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.bindings import C
+from homespec.engine.llama.context_params import KV_TYPES, ContextParams
+from homespec.engine.llama.crew import Crew
 from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, memory_of, native_log
 from homespec.engine.llama.model import Load, Model
@@ -20,7 +22,6 @@ from homespec.engine.llama.taps import TapPlan, Taps
 from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
 from homespec.status import ModelMemory
 
-KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
 _SHIFTABLE = ("f16", "f32")
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _NO_KV_SLOT = 1
@@ -33,51 +34,6 @@ State = ctypes.Array[ctypes.c_uint8]
 _logits_address = C._lib["llama_get_logits"]
 _logits_address.argtypes = [ctypes.c_void_p]
 _logits_address.restype = ctypes.c_void_p
-
-
-@dataclass(frozen=True, slots=True)
-class ContextParams:
-    """Sizes of a context; names are llama.cpp's."""
-
-    n_ctx: int
-    """Tokens that may be used; llama.cpp allocates cells in steps of 256."""
-    n_seq_max: int
-    n_outputs_max: int
-    """Most rows with logits in one call. Sizes the compute buffer; more than this would abort the process."""
-    n_batch: int = 512
-    n_threads: int = 1
-    """For a call with a single row."""
-    n_threads_batch: int | None = None
-    """For all others; None: the same."""
-    kv_type: str = "f16"
-    flash_attention: str = "auto"
-    n_rs_seq: int = 0
-    """Snapshots that a recurrent memory keeps per sequence, each as large as the state itself; ignored where the
-    architecture has none."""
-    taps: TapPlan | None = None
-    """Hidden states to give out beside the logits."""
-    is_mtp: bool = False
-    """Run the model's MTP block, not its trunk. The model must have been loaded with it: else llama.cpp aborts."""
-    is_causal: bool = True
-    """False: rows of one call see one another, whatever their positions."""
-    gives_states: bool = False
-    """Keep the state behind the last layer of every row: then every row of a call is an output."""
-
-
-@dataclass(slots=True)
-class Crew:
-    """How many threads the contexts of an engine may use at most. Anyone may set it; it counts from the next call."""
-
-    size: int | None = None
-    """None: as many as each of them wants."""
-
-    @property
-    def is_cut(self) -> bool:
-        """What is measured now says nothing of a box without other work."""
-        return self.size is not None
-
-    def cut(self, n_threads: int) -> int:
-        return n_threads if self.size is None else min(n_threads, self.size)
 
 
 @dataclass(frozen=True, slots=True)
