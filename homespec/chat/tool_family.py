@@ -1,10 +1,13 @@
-"""Which way of writing tool calls a chat template teaches."""
+"""Which way of writing tool calls a chat template names, for those that write no calls themselves."""
 
 from __future__ import annotations
 
 
-def detect(template: str) -> str | None:
-    """Name of the format that a chat template teaches; None for none, or for one that is not in the table."""
+def named_in(template: str) -> str | None:
+    """Name of the format that a chat template speaks of; None for none, or for one that is not in the table.
+
+    Words may mislead, so they count only where no rendered call tells (homespec.chat.tool_probe).
+    """
     if "<｜tool▁calls▁begin｜>" in template:
         return "deepseek" if "```json" in template else "deepseek_v31"
     if "[TOOL_CALLS]" in template:
@@ -12,7 +15,7 @@ def detect(template: str) -> str | None:
             return "mistral_args"
         return "mistral_spaced" if "[TOOL_CALLS] [" in template else "mistral"
     if "<invoke name=" in template:
-        return None  # each argument in a tag of its own name: MiniMax
+        return "minimax" if "<minimax:tool_call>" in template else None
     if "<arg_key>" in template:
         return "glm_dense" if "</arg_key><arg_value>" in template else "glm"
     if "<parameter=" in template:

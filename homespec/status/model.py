@@ -15,6 +15,8 @@ class ChatFormat:
     """the model file, built in, or the path of a file."""
     tool_format: str | None = None
     """How it teaches the model to write tool calls; None: it knows no tools, and homespec describes them itself."""
+    tool_format_reason: str = ""
+    """Where the form was seen, or why there is none."""
     reasoning: tuple[str, str] | None = None
     """The markers around a thinking block; None without one."""
     takes_system: bool = True

@@ -25,10 +25,16 @@ CALLS = [("get_weather", {"city": 'Paris "}{" \\'}), ("f", {}), ("f", {"a": [1, 
 def spelled(tool_format: ToolFormat, calls: Sequence[tuple[str, Any]]) -> str:
     """Calls as the family writes them."""
     each = [
-        f"{tool_format.begin}{name}{tool_format.middle}{arguments(tool_format, value)}{tool_format.end}"
-        for name, value in calls
+        f"{tool_format.begin}{named(tool_format, name, at)}{arguments(tool_format, value)}{tool_format.end}"
+        for at, (name, value) in enumerate(calls)
     ]
     return tool_format.opening + tool_format.separator.join(each) + tool_format.closing
+
+
+def named(tool_format: ToolFormat, name: str, at: int) -> str:
+    """The name, with the call's number where the family writes one."""
+    number = f"{at}{tool_format.id_end}" if tool_format.id_end else ""
+    return number + name + (f"{tool_format.id_mark}{at}" if tool_format.id_mark else "") + tool_format.middle
 
 
 def arguments(tool_format: ToolFormat, value: Any) -> str:
@@ -179,7 +185,7 @@ PLAIN_TEXT = [each for each in FORMATS.values() if isinstance(each.arguments, Ta
 def test_plain_text_is_what_the_schema_says(tool_format: ToolFormat, name: str, text: str, value: Any) -> None:
     tags = tool_format.arguments
     assert isinstance(tags, Tags)
-    written = tool_format.begin + "f" + tool_format.middle + tags.key + name + tags.value + text + tags.close
+    written = tool_format.start + "f" + tool_format.middle + tags.key + name + tags.value + text + tags.close
     for parts in ([written + tool_format.end], list(written + tool_format.end)):
         [call] = read(parts, None, tool_format, {"f": TYPED}).calls
         assert json.loads(call.arguments) == {name: value}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from homespec.chat.tool_family import detect
+from homespec.chat.tool_family import named_in
 from homespec.chat.tool_format import FORMATS, ToolFormat
 
 
@@ -33,7 +33,7 @@ from homespec.chat.tool_format import FORMATS, ToolFormat
     ],
 )
 def test_a_template_tells_its_format(template: str, expected: str | None) -> None:
-    assert detect(template) == expected
+    assert named_in(template) == expected
 
 
 @pytest.mark.parametrize("tool_format", FORMATS.values(), ids=FORMATS)
