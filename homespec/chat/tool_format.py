@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from homespec.chat.arguments import Braces, Style, Tags
+from homespec.chat.arguments import Braces, Keywords, Style, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +246,17 @@ _FORMATS = (
         "</tool_call>",
         markers=_GLM,
         arguments=Tags("<arg_key>", "</arg_key><arg_value>", "</arg_value>"),
+    ),
+    ToolFormat(
+        "lfm2",
+        "",
+        "(",
+        ")",
+        opening="<|tool_call_start|>[",
+        closing="]<|tool_call_end|>",
+        separator=", ",
+        markers=("<|tool_call_start|>", "<|tool_call_end|>"),
+        arguments=Keywords(),
     ),
     ToolFormat(
         "gemma",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from homespec.chat.arguments import Braces, Style, Tags
+from homespec.chat.arguments import Braces, Keywords, Style, Tags
 from homespec.chat.tool_format import FORMATS, HARMONY, ToolFormat
 
 NAME = "probe_tool"
@@ -119,5 +119,7 @@ def _arguments(style: Style) -> Iterator[tuple[str, bool]]:
             yield key + KEY + between + VALUE + close, False
         case Braces(quote):
             yield f"{KEY}:{quote}{VALUE}{quote}}}", False
+        case Keywords():
+            yield f"{KEY}=(?:'{VALUE}'|\"{VALUE}\")", True
         case None:
             yield _OBJECT, True

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.chat.answer_parser import AnswerParser
-from homespec.chat.arguments import Braces, Tags
+from homespec.chat.arguments import Braces, Keywords, Tags
 from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat, Tools
 from homespec.wire.answer import Answer
 
@@ -48,6 +48,13 @@ def arguments(tool_format: ToolFormat, value: Any) -> str:
             )
         case Braces(quote):
             return braced(quote, value).removeprefix("{")  # which ends the name
+        case Keywords():
+            return ", ".join(f"{name}={pythonic(each)}" for name, each in value.items())
+
+
+def pythonic(value: Any) -> str:
+    """What is inside lists and objects is written as JSON."""
+    return json.dumps(value) if isinstance(value, list | dict) else repr(value)
 
 
 def braced(quote: str, value: Any) -> str:
@@ -219,6 +226,42 @@ def test_arguments_that_are_no_json_come_back(tool_format: ToolFormat, value: An
     parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     answer = read(parts, None, tool_format, {"f": schema})
     assert [(call.name, json.loads(call.arguments)) for call in answer.calls] == [("f", value), ("g", {})]
+
+
+VALUES = st.recursive(
+    st.text("ab'\"\\/\n(){}=,")
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.none(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", min_size=1), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.text("abc_", min_size=1), VALUES, max_size=3), st.data())
+def test_python_s_own_notation_comes_back(value: Any, data: st.DataObject) -> None:
+    text = f"<|tool_call_start|>[f({', '.join(f'{key}={each!r}' for key, each in value.items())})]<|tool_call_end|>"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    [call] = read(parts, None, FORMATS["lfm2"]).calls
+    assert json.loads(call.arguments) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'C:\\users'", "C:\\users"),
+        ("'caf\\u00e9'", "café"),
+        ("(1, 2)", [1, 2]),
+        ("true", True),
+        ("red", "red"),
+        ("007", "007"),
+    ],
+)
+def test_what_is_not_quite_python_is_still_read(text: str, value: Any) -> None:
+    [call] = read(list(f"<|tool_call_start|>[f(x={text})]<|tool_call_end|>"), None, FORMATS["lfm2"]).calls
+    assert json.loads(call.arguments) == {"x": value}
 
 
 TEXTS = st.lists(

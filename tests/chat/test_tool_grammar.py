@@ -113,7 +113,7 @@ def test_a_text_is_no_number_where_values_have_types(tool_format: ToolFormat) ->
     assert legal(spelled(tool_format, [("get_weather", {"city": 5})]), use(tool_format)) is is_text
 
 
-@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma"])
+@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma", "lfm2"])
 def test_functions_without_a_schema_take_what_comes(name: str) -> None:
     anything = {"type": "object"}
     asked = ToolUse(name, (FunctionSpec("f", json.dumps(anything)),), required=True)
@@ -142,6 +142,7 @@ def test_a_schema_that_refers_to_itself_is_followed() -> None:
         ("qwen_xml", {"pattern": "a"}, ["pattern"]),
         ("qwen_xml", {"minLength": 1, "maxLength": 5}, ["maxLength", "minLength"]),
         ("glm", {"enum": ["a"]}, []),
+        ("lfm2", {"pattern": "a"}, []),
         ("gemma", {"format": "date"}, ["format"]),
         ("gemma", {"type": "object", "properties": {"pattern": {"minLength": 1}}}, ["minLength"]),
     ],

@@ -23,6 +23,7 @@ EACH_IN_A_LIST = "{% for c in m.tool_calls %}" + OBJECT + "{% if not loop.last %
 PAIRS = "{% for k, v in c.function.arguments.items() %}PAIR{% endfor %}"
 TEXT = "{{ v if v is string else v | tojson }}"
 BARE = """{{ k }}:{{ '<|"|>' + v + '<|"|>' if v is string else v | tojson }}{{ "," if not loop.last }}"""
+KEYWORD = """{{ k }}={{ "'" + v + "'" if v is string else v | tojson }}{{ ", " if not loop.last }}"""
 CALLS = {
     "hermes": f"<tool_call>\n{OBJECT}\n</tool_call>",
     "llama3": OBJECT.replace("arguments", "parameters", 1),
@@ -62,6 +63,7 @@ CALLS = {
     + PAIRS.replace("PAIR", f"<arg_key>{{{{ k }}}}</arg_key><arg_value>{TEXT}</arg_value>")
     + "</tool_call>",
     "gemma": '<|tool_call>call:{{ c.function.name + "{" }}' + PAIRS.replace("PAIR", BARE) + "}<tool_call|>",
+    "lfm2": "<|tool_call_start|>[{{ c.function.name }}(" + PAIRS.replace("PAIR", KEYWORD) + ")]<|tool_call_end|>",
     "harmony": " to=functions.{{ c.function.name }}<|channel|>commentary json<|message|>" + JSON + "<|call|>",
 }
 """One call, as the families' own templates write it."""
