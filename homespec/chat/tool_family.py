@@ -36,6 +36,8 @@ def named_in(template: str) -> str | None:
         return "nemotron"
     if "<function=" in template:
         return "functionary"
+    if "<|tool_list_start|>" in template:
+        return "lfm2"
     if "<|python_tag|>" in template or ('"parameters": ' in template and "<|start_header_id|>" in template):
         return "llama3"
     return None

@@ -65,6 +65,8 @@ class _Calls:
     reason: str
     """Where that was seen, or why there is none."""
     takes_objects: bool = True
+    are_written: bool = True
+    """False where it leaves them out of a conversation."""
 
 
 def read_source(setting: str, of_model: str | None) -> tuple[str, str] | None:
@@ -94,6 +96,7 @@ def examine(template: ChatTemplate, origin: str) -> ChatFormat:
         source=origin,
         tool_format=calls.tool_format,
         tool_format_reason=calls.reason,
+        writes_calls=calls.are_written,
         reasoning=reasoning,
         takes_system="Rule-1" in _rendered(template, [{"role": "system", "content": "Rule-1"}, _USER]),
         takes_neighbours="Question-2" in _rendered(template, [_USER, {**_USER, "content": "Question-2"}]),
@@ -126,7 +129,7 @@ def _calls(template: ChatTemplate, reasoning: tuple[str, str] | None) -> _Calls:
         return _Calls(None, "the template refuses calls", takes_objects)
     named = named_in(template.source)
     how = "named in the template, which writes no calls" if named else "the template writes no calls and names no form"
-    return _Calls(named, how, takes_objects)
+    return _Calls(named, how, takes_objects, are_written=not plain)
 
 
 def _called(is_object: bool) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ class ChatFormat:
     """How it teaches the model to write tool calls; None: it knows no tools, and homespec describes them itself."""
     tool_format_reason: str = ""
     """Where the form was seen, or why there is none."""
+    writes_calls: bool = True
+    """Calls of the conversation are written by it; else homespec spells them out in that form."""
     reasoning: tuple[str, str] | None = None
     """The markers around a thinking block; None without one."""
     takes_system: bool = True

@@ -29,6 +29,9 @@ from homespec.chat.tool_format import FORMATS, ToolFormat
         ("<|tool_call|>", "granite"),
         ("<function={{ name }}>{{ arguments }}</function>", "functionary"),
         ("<tool_call>\n<function=f>\n<parameter=x>", "qwen_xml"),
+        ('<minimax:tool_call>\n<invoke name="f">', "minimax"),
+        ('<calls>\n<invoke name="f">', None),
+        ("List of tools: <|tool_list_start|>[", "lfm2"),
         ("{{ messages }}", None),
     ],
 )

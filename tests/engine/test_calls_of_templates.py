@@ -120,6 +120,9 @@ def test_words_count_where_no_call_is_written() -> None:
     silent = ChatTemplate("{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% endfor %}<|tool_call|>")
     found = examine(silent, "t")
     assert (found.tool_format, found.tool_format_reason) == ("granite", "named in the template, which writes no calls")
+    assert not found.writes_calls
+    asked = prepare([USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}], [TOOL], found)
+    assert '<|tool_call|>[{"name": "get_weather", ' in silent.render(asked.messages, tools=asked.tools)
     assert examine(ChatTemplate(silent.source.replace("<|tool_call|>", "")), "t").tool_format is None
 
 
