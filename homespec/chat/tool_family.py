@@ -1,6 +1,10 @@
-"""Which way of writing tool calls a chat template names, for those that write no calls themselves."""
+"""Which way of writing tool calls a model was taught, for those whose chat template writes no calls itself."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+
+from homespec.chat.tool_format import FORMATS
 
 
 def named_in(template: str) -> str | None:
@@ -41,3 +45,12 @@ def named_in(template: str) -> str | None:
     if "<|python_tag|>" in template or ('"parameters": ' in template and "<|start_header_id|>" in template):
         return "llama3"
     return None
+
+
+def known_by_tokens(has_token: Callable[[str], bool]) -> str | None:
+    """Name of the format whose markers a vocabulary holds as tokens; None where it is not a single one.
+
+    One marker alone says little: several families share theirs, or have it from the model that they were made of.
+    """
+    found = [each.name for each in FORMATS.values() if len(each.markers) > 1 and all(map(has_token, each.markers))]
+    return found[0] if len(found) == 1 else None

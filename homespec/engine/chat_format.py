@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from homespec.chat.tool_family import named_in
+from homespec.chat.tool_family import known_by_tokens, named_in
 from homespec.chat.tool_format import HARMONY_REASONING
 from homespec.chat.tool_probe import KEY, NAME, VALUE, read_call
 from homespec.engine.template import ChatTemplate
@@ -86,11 +87,16 @@ def read_source(setting: str, of_model: str | None) -> tuple[str, str] | None:
         ) from error
 
 
-def examine(template: ChatTemplate, origin: str) -> ChatFormat:
-    """Render samples and look at what comes out."""
+def examine(
+    template: ChatTemplate, origin: str, *, has_token: Callable[[str], bool] = lambda text: False
+) -> ChatFormat:
+    """Render samples and look at what comes out.
+
+    has_token: whether the model's vocabulary holds a text as one token apart from all text.
+    """
     source = template.source
     reasoning = _reasoning(source)
-    calls = _calls(template, reasoning)
+    calls = _calls(template, reasoning, has_token)
     return ChatFormat(
         name=next((family for marker, family in _FAMILIES.items() if marker in source), "custom"),
         source=origin,
@@ -111,8 +117,8 @@ def _reasoning(source: str) -> tuple[str, str] | None:
     return next((pair for sign, pair in _REASONING.items() if sign in source), None)
 
 
-def _calls(template: ChatTemplate, reasoning: tuple[str, str] | None) -> _Calls:
-    """From a call that the template renders; from its words only where it renders none."""
+def _calls(template: ChatTemplate, reasoning: tuple[str, str] | None, has_token: Callable[[str], bool]) -> _Calls:
+    """From a call that the template renders; from its words, or the vocabulary's, only where it renders none."""
     if "tools" not in template.variables or NAME not in _rendered(template, [_USER], tools=[_TOOL]):
         return _Calls(None, "the template describes no tools")
     plain = _rendered(template, [_USER, {"role": "assistant", "content": "Answer-1"}], **_SHOWN)
@@ -127,9 +133,12 @@ def _calls(template: ChatTemplate, reasoning: tuple[str, str] | None) -> _Calls:
             return _Calls(None, f"the template writes calls in a form that is not known: {call.text}", takes_objects)
     if plain and not written:
         return _Calls(None, "the template refuses calls", takes_objects)
-    named = named_in(template.source)
-    how = "named in the template, which writes no calls" if named else "the template writes no calls and names no form"
-    return _Calls(named, how, takes_objects, are_written=not plain)
+    silent = _Calls(None, "the template writes no calls and names no form", takes_objects, are_written=not plain)
+    if named := named_in(template.source):
+        return replace(silent, tool_format=named, reason="named in the template, which writes no calls")
+    if known := known_by_tokens(has_token):
+        return replace(silent, tool_format=known, reason="seen in the vocabulary; the template writes no calls")
+    return silent
 
 
 def _called(is_object: bool) -> list[dict[str, Any]]:

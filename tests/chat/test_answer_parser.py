@@ -136,6 +136,13 @@ def test_thinking(text: str, reasoning: str, content: str) -> None:
         assert seen(read(parts, THINK, None)) == (reasoning, content, [])
 
 
+def test_thinking_may_be_marked_by_words() -> None:
+    marks = ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]")
+    text = f"{marks[0]}\nTwo and two.\n{marks[1]}\nFour."
+    for parts in ([text], list(text)):
+        assert seen(read(parts, marks, None)) == ("Two and two.", "Four.", [])
+
+
 def test_without_markers_nothing_is_split() -> None:
     text = "<think>a</think><tool_call>b"
     assert seen(read(list(text), None, None)) == ("", text, [])

@@ -126,6 +126,15 @@ def test_words_count_where_no_call_is_written() -> None:
     assert examine(ChatTemplate(silent.source.replace("<|tool_call|>", "")), "t").tool_format is None
 
 
+def test_the_vocabulary_counts_where_neither_calls_nor_words_tell() -> None:
+    silent = ChatTemplate("{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    found = examine(silent, "t", has_token=FORMATS["lfm2"].markers.__contains__)
+    assert (found.tool_format, found.writes_calls) == ("lfm2", False)
+    assert found.tool_format_reason.startswith("seen in the vocabulary")
+    written = examine(template_of(CALLS["hermes"]), "t", has_token=FORMATS["lfm2"].markers.__contains__)
+    assert written.tool_format == "hermes"
+
+
 def test_a_template_that_refuses_calls_is_given_none() -> None:
     """Else the conversation would end with the first one."""
     refusing = template_of("{{ raise_exception('no calls') }}", ahead="{# <tool_call> #}")
