@@ -17,7 +17,7 @@ from homespec.frames import ToolUse
 
 _TEXT = "TEXT: /(?s:.*)/"
 _SPACE = r"SPACE: /[ \n]{1,4}/"
-_ID = r"ID: /[A-Za-z0-9_-]{1,40}/"
+_ID = "ID: /[A-Za-z0-9]{1,12}/"
 
 
 def tool_grammar(

@@ -175,6 +175,19 @@ def test_thinking_is_free_and_comes_first(tool_format: ToolFormat) -> None:
     assert not legal(call, use(tool_format, required=True), THINK, in_reasoning=True)
 
 
+@pytest.mark.parametrize("name", ["kimi_k2", "command_r", "mistral_ids"])
+def test_ids_of_calls_are_short(name: str) -> None:
+    text = spelled(FORMATS[name], [PARIS])
+    sign = FORMATS[name].id_mark or '_id": "'
+    assert legal(text.replace(f"{sign}0", f"{sign}abcDEF012"), use(FORMATS[name], required=True))
+    assert not legal(text.replace(f"{sign}0", sign + 13 * "7"), use(FORMATS[name], required=True))
+
+
+def test_an_id_behind_a_name_may_be_left_out() -> None:
+    text = spelled(FORMATS["mistral_ids"], [PARIS]).replace("[CALL_ID]0", "")
+    assert legal(text, use(FORMATS["mistral_ids"], required=True))
+
+
 def test_an_answer_that_is_not_a_call_may_have_a_schema_too() -> None:
     asked = use(HERMES, answer=json.dumps({"type": "integer"}))
     assert legal("42", asked)
