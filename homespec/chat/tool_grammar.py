@@ -18,6 +18,7 @@ from homespec.frames import ToolUse
 
 _TEXT = "TEXT: /(?s:.*)/"
 _SPACE = r"SPACE: /[ \n]{1,4}/"
+_ID = "ID: /[A-Za-z0-9]{1,12}/"
 
 
 def tool_grammar(
@@ -44,11 +45,19 @@ def tool_grammar(
     rules += [f"calls: {spell(tool_format.opening) + ' ' if tool_format.opening else ''}{calls}{more}{closing}"]
     rules += ["function: " + " | ".join(f"function_{index}" for index in range(len(use.functions)))]
     for index, function in enumerate(use.functions):
-        head = spell(function.name + tool_format.middle)
+        head = _head(tool_format, function.name, spell)
         end = f" {spell(tool_format.end)}" if tool_format.end else ""
         rules.append(f"function_{index}: {head} arguments_{index}{end}")
         rules += argument_rules(tool_format.arguments, f"arguments_{index}", function.schema, spell)
-    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE])
+    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE, _ID])
+
+
+def _head(tool_format: ToolFormat, name: str, spell: Speller) -> str:
+    """What stands in front of a function's arguments."""
+    number = f"ID {spell(tool_format.id_end)} " if tool_format.id_end else ""
+    if not tool_format.id_mark:
+        return number + spell(name + tool_format.middle)
+    return f"{number}{spell(name)} ({spell(tool_format.id_mark)} ID)? {spell(tool_format.middle)}"
 
 
 def _body(use: ToolUse, tool_format: ToolFormat, spell: Speller) -> str:

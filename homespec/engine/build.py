@@ -214,4 +214,4 @@ def _template(settings: EngineSettings, model: Model) -> tuple[ChatTemplate | No
     vocab = model.vocab
     bos, eos = (vocab.detokenize([token]) if token is not None else "" for token in (vocab.bos, vocab.eos))
     template = ChatTemplate(source, bos=bos, eos=eos)
-    return template, examine(template, origin)
+    return template, examine(template, origin, has_token=lambda text: vocab.marker(text) is not None)

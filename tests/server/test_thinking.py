@@ -103,4 +103,6 @@ def test_the_template_is_shown(thinker: Daemon) -> None:
     assert card.model_extra["meta"]["chat_template"] == "the model file"
     assert card.model_extra["meta"]["chat"]["tool_format"] == "hermes"
     assert card.model_extra["capabilities"] == ["completion", "tools", "thinking"]
-    assert thinker.status()["model"]["chat"]["reasoning"] == ["<think>", "</think>"]
+    chat = thinker.status()["model"]["chat"]
+    assert chat["reasoning"] == ["<think>", "</think>"]
+    assert chat["tool_format_reason"]
