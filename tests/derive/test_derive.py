@@ -18,7 +18,9 @@ from homespec.errors import DeriveError, ExitCode
 from homespec.units import format_bytes
 from tests.daemons import FinishedCommand, run_command
 from tests.kits.engines import ask, running
-from tests.kits.gguf_kit import Shape, byte_vocabulary, random_llama, truncated
+from tests.kits.gemma_kit import gemma4_markov
+from tests.kits.gguf_kit import Shape, byte_vocabulary, follow, random_llama, truncated
+from tests.kits.heads_kit import mtp_markov
 from tests.kits.models import Models
 from tests.kits.splitting import split
 
@@ -72,6 +74,41 @@ def test_the_copy_lies_beside_the_model_drafts_for_it_and_its_worth_is_told(
         plain, drafted = driver.run(*(ask(b"derived", mode=mode, max_tokens=60) for mode in ("off", "draft")))
         assert drafted.token_ids == plain.token_ids
         assert drafted.speculation.drafted > 0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "blocks", "num_mtp_blocks"),
+    [
+        (Recipe("Q4_0", None), 3, 1),
+        (Recipe(None, (0,)), 1, 0),
+        (Recipe("Q4_0", (1,)), 1, 0),
+    ],
+)
+def test_an_mtp_block_stays_whole_or_goes_with_the_layers(
+    models: Models, tmp_path: Path, recipe: Recipe, blocks: int, num_mtp_blocks: int
+) -> None:
+    """The trunk's layers are dense and the block is not: llama.cpp tells by their number which is which."""
+    model = mtp_markov(models.chain).write(tmp_path / "model.gguf")
+    copy = making.derive(model, recipe, output=None, force=False, num_prompts=0)
+    with open_header(copy) as header:
+        keys = {key: header.get(f"glm4moe.{key}") for key in ("block_count", "nextn_predict_layers")}
+        names = {tensor.name for tensor in header.tensors()}
+    assert keys == {"block_count": blocks, "nextn_predict_layers": num_mtp_blocks}
+    assert {int(name.split(".")[1]) for name in names if name.startswith("blk.")} == set(range(blocks))
+    assert sum(name.endswith("nextn.eh_proj.weight") for name in names) == num_mtp_blocks
+    with running(model, draft=copy, n_ctx=256) as driver:
+        [answer] = driver.run(ask([5, 6], mode="draft", max_tokens=40))
+        assert answer.token_ids == follow(models.chain, 6, 40)
+        assert answer.speculation.accepted == answer.speculation.drafted > 20
+
+
+def test_layers_that_a_key_lists_cannot_be_left_out(models: Models, tmp_path: Path) -> None:
+    """llama.cpp would refuse the copy."""
+    model = gemma4_markov(models.chain).write(tmp_path / "model.gguf")
+    with pytest.raises(DeriveError, match=r"'gemma4.attention.sliding_window_pattern' has a value for each layer"):
+        making.derive(model, Recipe(None, (0,)), output=None, force=False)
+    assert left_in(tmp_path) == ["model.gguf"]
+    assert making.derive(model, Recipe("Q4_0", None), output=None, force=False, num_prompts=1).exists()
 
 
 NONSENSE = [
