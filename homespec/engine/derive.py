@@ -7,6 +7,7 @@ may abort, and that is an answer too.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -22,6 +23,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.threads import default_threads
 from homespec.errors import DeriveError, HomespecError
 from homespec.frames import ChatPrompt, EngineSettings, Frame, Generate, Sampling, Speculation, TextPrompt
+from homespec.parent import die_with_parent
 from homespec.stats import DraftStats
 
 _PROGRESS_INTERVAL_S = 0.2
@@ -159,7 +161,10 @@ def _ignore(_frame: Frame) -> None: ...
 
 
 def _say(message: dict[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
+    try:
+        print(json.dumps(message), flush=True)
+    except BrokenPipeError:
+        os._exit(0)  # the command is gone: nobody is left to give the copy its name
 
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"plan": plan, "quantize": make, "measure": measure}
@@ -167,6 +172,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"plan": plan, "qu
 
 def main(job: str, options: str) -> None:
     """Say what came of it; an error raised on purpose is a result as well."""
+    die_with_parent()
     try:
         _say(JOBS[job](json.loads(options)))
     except HomespecError as error:

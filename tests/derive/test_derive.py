@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from homespec.derive import making
@@ -16,7 +21,7 @@ from homespec.derive.recipe import Recipe
 from homespec.engine.llama.gguf import open_header
 from homespec.errors import DeriveError, ExitCode
 from homespec.units import format_bytes
-from tests.daemons import FinishedCommand, run_command
+from tests.daemons import FinishedCommand, clean_environment, eventually, run_command
 from tests.kits.engines import ask, running
 from tests.kits.gemma_kit import gemma4_markov
 from tests.kits.gguf_kit import Shape, byte_vocabulary, follow, random_llama, truncated
@@ -153,6 +158,54 @@ def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_is_
         (model.parent / left).write_bytes(b"half")
     making.derive(model, Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
     assert left_in(model.parent) == sorted([alive, other, name, model.name])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_the_writer_dies_with_the_command_and_leaves_no_copy(models: Models, tmp_path: Path) -> None:
+    """A stopped process cannot notice anything by itself: the kernel has to end it."""
+    model = tmp_path / "model.gguf"
+    model.symlink_to(models.demo)
+    command = subprocess.Popen(
+        [sys.executable, "-m", "homespec", "derive", str(model), "--quant", "Q2_K", "--prompts", "0"],
+        cwd=tmp_path,
+        env=clean_environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with command:
+        [partial] = eventually(lambda: list(tmp_path.glob(".*.part")), "a copy is being written")
+        [writer] = psutil.Process(command.pid).children()
+        try:
+            writer.suspend()
+            command.kill()
+            command.wait()
+            eventually(lambda: not is_alive(writer), "the writer has ended")
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                writer.kill()
+    assert left_in(tmp_path) == [partial.name, model.name]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whoever collects what orphans leave may take its time."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def test_a_writer_that_nobody_listens_to_ends(model: Path) -> None:
+    """Where the kernel does not tell, or the command has died before the writer could ask it to."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    options = {"model": str(model), "parts": [str(model)], "quant": "Q4_0", "layers": None}
+    with os.fdopen(writing, "wb") as nobody:
+        ended = subprocess.run(
+            [sys.executable, "-m", "homespec.engine.derive", "plan", json.dumps(options)],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_a_copy_that_is_not_whole_is_never_published(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
