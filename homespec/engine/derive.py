@@ -133,7 +133,8 @@ def _what(options: dict[str, Any]) -> dict[str, Any]:
         if model.has_encoder or model.is_recurrent:
             raise DeriveError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
         what = cut(options["layers"], _trunk(model, options["parts"]))
-        return {"quant": options["quant"], "dropped_layers": what.dropped, "keys": what.keys}
+        keys = {**what.keys, **options.get("keys", {})}
+        return {"quant": options["quant"], "dropped_layers": what.dropped, "keys": keys}
     finally:
         model.close()
 

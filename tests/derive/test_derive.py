@@ -20,6 +20,7 @@ from homespec.derive.child import run_child
 from homespec.derive.recipe import Recipe
 from homespec.engine.llama.gguf import open_header
 from homespec.errors import DeriveError, ExitCode
+from homespec.store.companions import Companion, companions
 from homespec.units import format_bytes
 from tests.daemons import FinishedCommand, clean_environment, eventually, run_command
 from tests.kits.engines import ask, running
@@ -79,6 +80,17 @@ def test_the_copy_lies_beside_the_model_drafts_for_it_and_its_worth_is_told(
         plain, drafted = driver.run(*(ask(b"derived", mode=mode, max_tokens=60) for mode in ("off", "draft")))
         assert drafted.token_ids == plain.token_ids
         assert drafted.speculation.drafted > 0
+
+
+def test_a_copy_tells_when_another_file_has_got_the_name_of_its_model(model: Path) -> None:
+    recipe = Recipe("Q4_0", None)
+    copy = making.derive(model, recipe, output=None, force=False, num_prompts=0)
+    assert companions(model) == (Companion(copy),)
+    random_llama(byte_vocabulary(), seed=9, shape=Shape(n_layer=NUM_LAYERS)).write(model)
+    [outdated] = companions(model)
+    assert "made of another file" in str(outdated.unusable)
+    assert making.derive(model, recipe, output=None, force=True, num_prompts=0) == copy
+    assert companions(model) == (Companion(copy),)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +240,7 @@ def test_of_a_split_model_all_parts_count(tmp_path: Path, capsys: pytest.Capture
     whole = random_llama(byte_vocabulary(), seed=8, shape=Shape(n_layer=NUM_LAYERS))
     first, *others = split(whole, tmp_path, "model", 3)
     copy = making.derive(first, Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
+    assert companions(first) == (Companion(copy),)
     total = sum(part.stat().st_size for part in (first, *others))
     assert f"{copy.stat().st_size / total:.0%} of the model's {format_bytes(total)}" in capsys.readouterr().out
 
