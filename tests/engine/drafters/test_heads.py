@@ -261,6 +261,21 @@ def test_a_reused_prefix_is_drafted_behind_as_if_it_had_been_read(models: Models
         assert on.speculation.accepted == on.speculation.drafted > 0
 
 
+def test_behind_a_prefix_that_its_window_has_left_a_head_begins_anew(models: Models) -> None:
+    """Its cells have been written over: it drafts nothing right until it has seen as much as it looks back by."""
+    pair = pair_of(models, "dflash-sliding")
+    request: dict[str, Any] = {"mode": pair.kind, "max_draft_tokens": 4}
+    with running(pair.target, draft=pair.head, threads=1, n_ctx=1024, slots=1, cached_prefixes=0) as driver:
+        [long] = driver.run(ask(pair.prompt, max_tokens=500, **request))
+        assert long.speculation.accepted == long.speculation.drafted
+        prompt = [*pair.prompt[:20], *follow(pair.next_token, pair.prompt[19], 8)]
+        [shared] = driver.run(ask(prompt, max_tokens=200, **request))
+        assert shared.finished.num_cached_tokens >= 20
+        assert shared.token_ids == follow(pair.next_token, prompt[-1], 200)
+        drafted, accepted = counts(shared)
+        assert drafted - 4 * LAG <= accepted < drafted
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounds_without_the_head_cost_drafts_and_no_answer(models: Models, kind: str) -> None:
     """It hears of tokens that it does not draft, and keeps no more of them than a bounded number."""
