@@ -23,7 +23,6 @@ from homespec.engine.embedding.kind import embedding_kind
 from homespec.engine.embedding.params import embedding_params
 from homespec.engine.embedding.reader import EmbeddingReader
 from homespec.engine.grammar import Grammar, GrammarCompiler
-from homespec.engine.kept import fingerprint
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.guidance import GuidanceVocab
 from homespec.engine.llama.library import library
@@ -40,6 +39,7 @@ from homespec.engine.target import open_target
 from homespec.engine.template import ChatTemplate
 from homespec.engine.tool_schema import usable
 from homespec.errors import GpuMissing, ModelUnsupported, RequestError
+from homespec.fingerprint import fingerprint
 from homespec.frames import ChatPrompt, Constraint, EngineSettings, Frame, Generate, Happened, Loading, Noted, Sampling
 from homespec.status import ChatFormat, ModelStatus
 

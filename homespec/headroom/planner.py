@@ -191,6 +191,8 @@ def _can_quantize_kv(settings: EngineSettings) -> bool:
 
 
 async def _candidate(survey: Survey, settings: EngineSettings, path: str, check_pairs: bool) -> Candidate:
+    if outdated := settings.outdated_candidates.get(path):
+        return Candidate(path, outdated)
     try:
         facts = await describe(survey, path, settings.model_path)
     except HomespecError as error:

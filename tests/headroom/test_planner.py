@@ -120,6 +120,17 @@ async def test_of_the_files_that_nobody_named_the_best_that_can_draft_is_taken(
     assert any(text.startswith(f"{models.random_drafter} fits in full") for text in fitted.events)
 
 
+async def test_a_copy_of_another_file_is_out_whatever_it_would_gain_and_the_reason_is_told(
+    models: Models, free: pytest.MonkeyPatch
+) -> None:
+    path = str(models.random_drafter)
+    give(free, 16 * GIB)
+    asked = settings(models.demo, draft_candidates=(path,), outdated_candidates={path: "was made of another file"})
+    fitted = await fit(asked, MARKS)
+    assert fitted.settings.draft_path is None
+    assert f"{path} was made of another file" in fitted.events
+
+
 async def test_files_that_nobody_named_and_that_do_not_fit_are_told_and_leave_the_free_ones(
     models: Models, free: pytest.MonkeyPatch
 ) -> None:
