@@ -122,6 +122,10 @@ class KvCacheFull(DecodeError):
     """The KV cache has no room for this batch; nothing was changed."""
 
 
+class Interrupted(HomespecError):
+    """A call to llama.cpp was given up before its end; nothing was changed."""
+
+
 class MissingSymbol(HomespecError):
     """The llama.cpp library lacks a function that was asked for."""
 

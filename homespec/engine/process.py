@@ -93,7 +93,7 @@ class EngineProcess:
             case SetDrafter(mode):
                 engine.scheduler.post(lambda: engine.scheduler.set_drafter(mode))
             case Withdraw(reason):
-                engine.scheduler.post(lambda: engine.scheduler.withdraw(reason))
+                engine.scheduler.post_urgent(lambda: engine.scheduler.withdraw(reason))
             case Readmit():
                 engine.scheduler.post(engine.scheduler.readmit)
             case Admit():

@@ -21,13 +21,14 @@ from homespec.engine.idle_work import IdleWork
 from homespec.engine.inbox import Inbox, Task
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
+from homespec.engine.llama.interrupt import Interrupt
 from homespec.engine.outbox import Outbox
 from homespec.engine.pace import Pace
 from homespec.engine.report import speculation_report, speculation_status
 from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
-from homespec.errors import KvCacheFull, RequestError
+from homespec.errors import Interrupted, KvCacheFull, RequestError
 from homespec.frames import Frame, Happened, Snapshot
 from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
 
@@ -76,6 +77,7 @@ class Scheduler:
         self._embedder = embedder
         self._batch = Batch(context.params.n_batch)
         self._inbox = Inbox()
+        self._hurry = Interrupt()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._stopping = False
@@ -90,6 +92,11 @@ class Scheduler:
         """Run `task` on the scheduler's thread before its next step."""
         self._inbox.post(task)
 
+    def post_urgent(self, task: Task) -> None:
+        """The same, and a chunk of a prompt that is being read does not hold it up."""
+        self._inbox.post(task)
+        self._hurry.set()
+
     @property
     def busy(self) -> bool:
         return bool(self._running or self._waiting or self._embeds)
@@ -103,7 +110,7 @@ class Scheduler:
     def run(self) -> None:
         """Until `stop`: step while there is work, else wait for a message."""
         while not self._stopping:
-            self._inbox.run(wait=not self.busy and not self.idle_work.is_pending)
+            self.take_messages(wait=not self.busy and not self.idle_work.is_pending)
             was_busy = self.busy
             if was_busy:
                 self.step()
@@ -117,6 +124,11 @@ class Scheduler:
 
     def stop(self) -> None:
         self._stopping = True
+
+    def take_messages(self, *, wait: bool) -> None:
+        """Do all that was posted; with `wait`, wait a moment for the first of it."""
+        self._hurry.clear()  # first: what comes from here on is not overlooked
+        self._inbox.run(wait=wait)
 
     def submit(self, sequence: Sequence) -> None:
         self._roster.ask(sequence.request.speculation.mode)
@@ -229,7 +241,9 @@ class Scheduler:
         self._batch.clear()
         self._batch.add(sequence.token_ids[start:end], start, sequence.slot_id, num_outputs=int(is_last))
         try:
-            self._context.decode(self._batch)
+            self._context.decode_unless(self._hurry, self._batch)
+        except Interrupted:
+            return  # it is read anew after what was more urgent
         except KvCacheFull:
             self._make_room()
             return

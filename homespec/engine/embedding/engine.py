@@ -59,6 +59,9 @@ class EmbeddingScheduler:
     def post(self, task: Task) -> None:
         self._inbox.post(task)
 
+    def post_urgent(self, task: Task) -> None:
+        self._inbox.post(task)  # one text at a time is short enough
+
     @property
     def busy(self) -> bool:
         return self._embedder.busy

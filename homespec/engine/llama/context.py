@@ -15,16 +15,17 @@ from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.bindings import C
 from homespec.engine.llama.context_params import KV_TYPES, ContextParams
 from homespec.engine.llama.crew import Crew
+from homespec.engine.llama.interrupt import Interrupt
 from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, memory_of, native_log
 from homespec.engine.llama.model import Load, Model
 from homespec.engine.llama.taps import TapPlan, Taps
-from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
+from homespec.errors import DecodeError, Interrupted, KvCacheFull, ModelUnsupported
 from homespec.status import ModelMemory
 
 _SHIFTABLE = ("f16", "f32")
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
-_NO_KV_SLOT = 1
+_NO_KV_SLOT, _ABORTED = 1, 2
 _RECURRENT_PART = 1
 """LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: keys and values are left out, they can be cut."""
 
@@ -111,10 +112,23 @@ class Context:
         result = C.llama_decode(self.handle, batch.seal())
         if result == _NO_KV_SLOT:
             raise KvCacheFull(f"no room for {batch.n_tokens} more tokens in a context of {self.n_ctx}")
+        if result == _ABORTED:
+            raise Interrupted(f"{batch.n_tokens} rows were given up")
         if result != 0:
             reason = failure_in(reversed(native_log.recent())) or "no reason given"
             raise DecodeError(f"llama_decode returned {result} for {batch.n_tokens} rows: {reason}")
         self._n_outputs = batch.n_outputs
+
+    def decode_unless(self, interrupt: Interrupt, batch: Batch) -> None:
+        """The same for a call that may be given up; raises Interrupted when it was, and then nothing has changed.
+
+        A recurrent memory could not be brought back: there the call always ends.
+        """
+        if self._is_recurrent:
+            self.decode(batch)
+            return
+        with interrupt.armed(self.handle):
+            self.decode(batch)
 
     def encode(self, batch: Batch) -> None:
         """Run all rows of `batch` through the encoder, which has no memory. Raises DecodeError."""
