@@ -223,7 +223,7 @@ def bench(
     max_draft_tokens: Annotated[int | None, typer.Option(metavar="D", help="Most tokens drafted per round.")] = None,
     sweep: Annotated[str | None, typer.Option(help="Compare several D: D=0,1,2,3,5,7,11,15.")] = None,
     categories: Annotated[str | None, typer.Option(help="Names with commas; all by default.")] = None,
-    prompts: Annotated[Path | None, typer.Option(help="JSONL with question_id, category, turns.")] = None,
+    prompts: Annotated[Path | None, typer.Option(help="JSON lines, JSON or parquet.")] = None,
     per_category: Annotated[int | None, typer.Option(metavar="N", help="Prompts per category; all.", min=1)] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest answer; 128.", min=1)] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0, max=100)] = 0.0,

@@ -33,16 +33,22 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def bench(options: Options) -> int:
     """Run it; the exit code. Raises HomespecError when nothing could be measured."""
     options.check()
-    prompts = select(load_prompts(options.prompts), options.categories, options.per_category)
+    found = load_prompts(options.prompts)
+    prompts = select(found.prompts, options.categories, options.per_category)
+    for note in found.notes:
+        print(f"homespec: {one_line(note)}", file=sys.stderr)
     sides = sides_of(options.drafters, options.max_draft_tokens, options.sweep, against=options.against is not None)
-    return asyncio.run(_Bench(options, prompts, sides).run())
+    return asyncio.run(_Bench(options, prompts, sides, found.notes).run())
 
 
 class _Bench:
-    def __init__(self, options: Options, prompts: Sequence[Prompt], sides: Sequence[Side]) -> None:
+    def __init__(
+        self, options: Options, prompts: Sequence[Prompt], sides: Sequence[Side], notes: Sequence[str]
+    ) -> None:
         self._options = options
         self._prompts = prompts
         self._sides = sides
+        self._notes = notes
         self._measured = Run()
         self._url = Client(options.url).url
         self._signal: int | None = None
@@ -55,7 +61,9 @@ class _Bench:
             return self._without_report(failure)
         if failure is not None:
             print(f"homespec: {one_line(str(failure))}", file=sys.stderr)
-        report = make_report(self._options, self._url, self._prompts, self._sides, self._measured, started)
+        report = make_report(
+            self._options, self._url, self._prompts, self._sides, self._measured, started, notes=self._notes
+        )
         _write(report, self._options)
         if self._signal is not None:
             return 128 + self._signal

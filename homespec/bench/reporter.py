@@ -14,8 +14,16 @@ from homespec.status import Status
 
 
 def make_report(
-    options: Options, url: str, prompts: Sequence[Prompt], sides: Sequence[Side], run: Run, time_unix: float
+    options: Options,
+    url: str,
+    prompts: Sequence[Prompt],
+    sides: Sequence[Side],
+    run: Run,
+    time_unix: float,
+    *,
+    notes: Sequence[str] = (),
 ) -> Report:
+    """notes: what is to be known of the prompts."""
     overall, categories = summarise(run.trials, sides)
     return Report(
         machine=_machine(options, url, run.last_status),
@@ -25,7 +33,7 @@ def make_report(
         overall=overall,
         categories=categories,
         failures=tuple(run.failures),
-        notes=tuple(_notes(overall, sides, run)),
+        notes=(*notes, *_notes(overall, sides, run)),
         verify_cost=run.costs.verify,
         trials=tuple(run.trials),
         ended_early=run.ended_early,
