@@ -109,7 +109,7 @@ def select(prompts: Sequence[Prompt], categories: Sequence[str], per_category: i
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"category {name!r} is not in the prompts{hint} There are: {', '.join(known)}")
+            raise ConfigError(f"category {name!r} is not in the prompts{hint}; there are: {', '.join(known)}")
     wanted = set(categories or known)
     taken: Counter[str] = Counter()
     chosen = []

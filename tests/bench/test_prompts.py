@@ -135,5 +135,5 @@ def test_selecting_takes_the_first_of_each_category() -> None:
 
 
 def test_an_unknown_category_is_named_with_the_nearest_known_one() -> None:
-    with pytest.raises(ConfigError, match=r"'maths' is not.*'math'.*qa, math"):
+    with pytest.raises(ConfigError, match=r"'maths' is not.*'math'\?; there are: qa, math"):
         select(PROMPTS, ("qa", "maths"), None)

@@ -16,7 +16,7 @@ from homespec.bench.report_html import render_html
 from homespec.bench.report_json import render_json
 from homespec.bench.report_terminal import print_report
 from homespec.bench.sides import sides_of
-from homespec.bench.trial import Failure
+from homespec.bench.trial import Failure, FailureKind
 from homespec.errors import ExitCode
 from tests.kits.trials import drafted, report_of, trial, turn, two_sided
 
@@ -38,7 +38,7 @@ def with_another_server() -> Report:
 
 def hostile() -> Report:
     report = report_of(two_sided({"<script>[bold]&": RATIOS["copy"]}))
-    return replace(report, failures=(Failure('"><img src=x>', "auto", "[red]<b>&</b>"),))
+    return replace(report, failures=(Failure('"><img src=x>', "auto", FailureKind.REFUSED, "[red]<b>&</b>"),))
 
 
 MEASURED = (VerifyCost(32, ((1, 10.0), (4, 21.5), (8, 40.0))), VerifyCost(1024, ((1, 12.0), (4, 25.0), (8, 47.0))))
@@ -129,7 +129,7 @@ def test_the_terminal_tells_the_verdicts_and_the_last_line_is_the_overall_one() 
     [prose] = [line for line in lines if line.split()[:1] == ["prose"] and "×" in line]
     assert "no difference" in prose
     assert lines[-1].startswith("auto against plain: ")
-    assert REPORTS["three verdicts"].exit_code is ExitCode.SLOWER
+    assert REPORTS["three verdicts"].exit_code == ExitCode.SLOWER
 
 
 def test_the_terminal_draws_a_sweep() -> None:
