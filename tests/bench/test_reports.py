@@ -47,9 +47,11 @@ REPORTS = {
     "sweep": swept(),
     "another server": with_another_server(),
     "one prompt": report_of(two_sided({"prose": [1.2]})),
+    "nothing in common": report_of([trial("plain", "a"), trial("auto", "b")]),
     "one trial": report_of([trial("plain", "q")], ended_early="interrupted"),
     "measured cost": replace(report_of(two_sided(RATIOS)), verify_cost=MEASURED),
     "hostile": hostile(),
+    "long names": report_of(two_sided({"throughput_16k_of_mixed_entropy_and_more": RATIOS["copy"], "x": RATIOS["qa"]})),
 }
 
 
@@ -82,6 +84,55 @@ def test_every_place_in_a_plot_is_inside_it(report: Report) -> None:
                 assert 0 <= float(element.get(name, 0)) <= limit
             for name in ("y", "y1", "y2", "cy"):
                 assert 0 <= float(element.get(name, 0)) <= height
+
+
+CHAR_WIDTH = 6.5
+"""Of 12 pixels of a common font."""
+
+
+@each_report
+def test_no_name_runs_out_of_a_plot_or_into_it(report: Report) -> None:
+    for plot in parsed(report).iter("svg"):
+        for element in plot.iter("text"):
+            if element.get("text-anchor") == "end":
+                shown = "".join(element.itertext()).removeprefix(element.findtext("title") or "")
+                assert float(element.get("x", 0)) >= len(shown) * CHAR_WIDTH, shown
+
+
+def test_a_name_that_was_cut_is_whole_under_the_pointer() -> None:
+    page = render_html(REPORTS["long names"])
+    assert "<title>throughput_16k_of_mixed_entropy_and_more</title>throughput_16k_of_mixed" in page
+
+
+def side_table(report: Report) -> list[list[str]]:
+    """The texts of its cells."""
+    [table] = [each for each in parsed(report).iter("table") if "tokens/s" in "".join(each.itertext())]
+    return [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+
+
+def test_the_sides_have_no_column_that_nobody_fills() -> None:
+    head, *rows = side_table(REPORTS["one trial"])
+    assert head == ["category", "side", "tokens/s", "first token, ms", "AL", "rows per token", "peak RSS"]
+    assert [row[:2] for row in rows] == [["prose", "plain"], ["overall", "plain"]]
+    assert "accepted / drafted" in side_table(REPORTS["three verdicts"])[0]
+
+
+def test_a_run_without_a_pair_has_no_empty_tables() -> None:
+    assert "Comparisons" not in render_html(REPORTS["one trial"])
+    assert "Comparisons" in render_html(REPORTS["one prompt"])
+
+
+def test_a_side_has_the_same_colour_in_every_plot() -> None:
+    page = render_html(report_of(two_sided(RATIOS), sides_of(["off", "auto"], None, (), against=False)))
+    assert len(set(re.findall(r'<i class="(\w+)"></i>auto', page))) == 1
+    swept = re.findall(r'<i class="(\w+)"></i>(?:ngram|ngram D=4)<', render_html(REPORTS["sweep"]))
+    assert len(swept) == 3
+    assert len(set(swept)) == 1
+
+
+def test_a_ratio_without_an_interval_has_none_beside_it() -> None:
+    texts = [element.text for element in parsed(REPORTS["one prompt"]).iter("text")]
+    assert texts.count("1.20×") == 2
 
 
 def test_colours_of_the_page_are_all_defined() -> None:
