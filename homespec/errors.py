@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 7
     SLOWER = 8
     DOES_NOT_FIT = 9
+    CANNOT_TELL = 10
 
 
 class HomespecError(Exception):

@@ -21,12 +21,16 @@ EVENTS_TIMEOUT_S = 10.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-class _Model(msgspec.Struct):
+class ListedModel(msgspec.Struct, frozen=True):
+    """A name on /v1/models."""
+
     id: str
+    owned_by: str | None = None
+    """`homespec`, `llamacpp`, `vllm`: says which server it is, where it says so."""
 
 
 class _ModelList(msgspec.Struct):
-    data: list[_Model]
+    data: list[ListedModel]
 
 
 class Client:
@@ -93,15 +97,14 @@ class Client:
         async with self._open("POST", "/tokenize", {"content": text}, EVENTS_TIMEOUT_S) as response:
             return len(msgspec.json.decode(await response.aread())["tokens"])
 
-    async def first_model(self) -> str | None:
-        """The first name on /v1/models; None when the list is empty."""
+    async def models(self) -> list[ListedModel]:
+        """What is on /v1/models."""
         async with self._open("GET", "/v1/models", read_timeout_s=EVENTS_TIMEOUT_S) as response:
             body = await response.aread()
         try:
-            models = msgspec.json.decode(body, type=_ModelList).data
+            return msgspec.json.decode(body, type=_ModelList).data
         except msgspec.DecodeError as error:
             raise StreamCutError(f"the list of models cannot be read: {error}") from error
-        return models[0].id if models else None
 
     async def status(self) -> Status:
         """One snapshot. Raises StreamCutError when it does not decode: the daemon is of another version."""
