@@ -28,7 +28,8 @@ DRAFTER_NAMES = ("draft", "eagle3", "mtp", "dflash", "dspark", "suffix", "ngram"
 _POOL_GAUGES = {
     "total_bytes": "Memory of a pool",
     "free_bytes": "Memory that could still be allocated without taking any from the target",
-    "others_bytes": "Memory that neither model holds",
+    "residents_bytes": "Memory of models that stay loaded while another one answers, mapped files not counted",
+    "others_bytes": "Memory that no model of homespec's holds",
     "reserve_bytes": "Kept free for everyone else",
     "low_bytes": "Low water mark",
     "high_bytes": "High water mark",

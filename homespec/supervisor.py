@@ -15,7 +15,16 @@ from homespec.errors import RequestError
 from homespec.frames import Admit, EngineSettings, ReloadDrafter, Request, SetDrafter
 from homespec.memory_plan import MemoryPlan
 from homespec.metrics import Ledger
-from homespec.status import EngineStatus, Event, FirstTokenStatus, ModelStatus, Phase, QueueStatus, RequestStatus
+from homespec.status import (
+    EngineStatus,
+    Event,
+    FirstTokenStatus,
+    ModelStatus,
+    Phase,
+    QueueStatus,
+    RequestStatus,
+    ResidentStatus,
+)
 from homespec.supervision.job import Job
 from homespec.supervision.life import Life
 from homespec.supervision.limits import Limits
@@ -228,6 +237,10 @@ class Supervisor:
     def is_resident(self, plan: Plan) -> bool:
         """Whether it is loaded while another model answers."""
         return plan in self._life.residents
+
+    def residents(self) -> tuple[ResidentStatus, ...]:
+        """Models that stay loaded while another one answers."""
+        return self._life.residents.status()
 
     def target_bytes(self, plan: Plan) -> int | None:
         """Of a loaded model: what it holds, or was planned to hold while another one answers; None: unknown."""

@@ -89,4 +89,5 @@ class Board:
             pools=self._monitor.pools,
             monitor=self._monitor.status(),
             plan=self._supervisor.memory_plan,
+            residents=self._supervisor.residents(),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,7 @@ from homespec.status import (
     EngineStatus,
     ModelMemory,
     Phase,
+    ResidentStatus,
     SpeculationStatus,
     Watch,
 )
@@ -62,6 +64,7 @@ class FakeEngine:
         self.ledger = Ledger()
         self.done: list[str] = []
         self.given_up: list[str] = []
+        self.loaded_beside: list[ResidentStatus] = []
         self.is_done = asyncio.Event()
         self.settings = EngineSettings("m.gguf", "m", draft_path="d.gguf")
         self.show(snapshot())
@@ -71,6 +74,9 @@ class FakeEngine:
 
     def engine_status(self) -> EngineStatus:
         return EngineStatus(pid=1, restarts=0, last_exit=None, progress=0, progress_age_s=None)
+
+    def residents(self) -> Sequence[ResidentStatus]:
+        return self.loaded_beside
 
     def give_up_residents(self, reason: str) -> None:
         self.given_up.append(reason)
@@ -215,6 +221,20 @@ def test_pools_say_who_holds_what_and_where_the_marks_are() -> None:
     assert (card.name, card.target.total_bytes, card.others_bytes) == ("CUDA0", 0, 4000 * MIB)
     box.look(None)
     assert box.monitor.pools[0].others_bytes is None
+
+
+@pytest.mark.parametrize("maps_target", [True, False])
+def test_what_residents_hold_is_theirs_and_mapped_weights_are_free(maps_target: bool) -> None:
+    box = Box(maps_target=maps_target)
+    box.engine.show(snapshot(devices=(CARD,)))
+    parts = {"CPU": ModelMemory(1, 30 * MIB, 20 * MIB), "CUDA0": ModelMemory(500 * MIB, 60 * MIB)}
+    memory = ModelMemory(500 * MIB + 1, 90 * MIB, 20 * MIB, parts)
+    box.engine.loaded_beside = [ResidentStatus(name, os.getpid(), memory, 5.0) for name in ("a", "b")]
+    box.look(1000)
+    host, card = box.monitor.pools
+    assert host.residents_bytes == 100 * MIB + (0 if maps_target else 2)  # this process has mapped more than a byte
+    assert host.others_bytes == (4000 - 1000 - 400 - 100) * MIB - host.residents_bytes
+    assert (card.residents_bytes, card.others_bytes) == (1120 * MIB, 2880 * MIB)
 
 
 def test_the_file_matters_only_where_the_target_is_decoded_from_it() -> None:
