@@ -97,7 +97,7 @@ class Settings(BaseSettings):
     gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | Literal["auto"] = "auto"
     """Layers on the GPU; auto: as many as fit when there is one."""
     gpu_wait_s: float = Field(default=60.0, ge=0)
-    """Seconds to look again for a GPU that `gpu_layers` asks for: drivers come up late at boot."""
+    """Seconds to look again for a GPU that `gpu_layers` asks for, or that was in use: drivers come up late."""
     gpu_missing: Literal["fail", "cpu"] = "fail"
     """After that; fail: end with an error; cpu: serve from the CPU, and say so in /health."""
     kv_type: KvType = "auto"

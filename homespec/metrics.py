@@ -144,6 +144,7 @@ class _Page:
         for each in Phase:
             phase.add_metric([each.value], float(status.phase is each))
         yield phase
+        yield _gauge("homespec_degraded", "1 while a GPU that was asked for is missed", float(bool(status.degraded)))
         yield _counter("homespec_engine_restarts", "Engine processes that died", status.engine.restarts)
         starts = CounterMetricFamily("homespec_engine_starts", "Engine processes started, by cause", labels=["cause"])
         for cause in StartCause:

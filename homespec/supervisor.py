@@ -109,6 +109,11 @@ class Supervisor:
         """Models that do not answer at present are unloaded; one that is asked for is loaded again."""
         self._life.residents.give_up(reason)
 
+    def doubt_gpu(self, reason: str) -> None:
+        """What the driver says against a GPU of the engine's; empty: nothing."""
+        if self._life.gpu_doubt.hear(reason):
+            self.state.tell("engine", f"degraded, {reason}")
+
     def admit(self, way: Admit, reason: str) -> None:
         """The draft file did not fit when the engine was started, and does so now: have it loaded that way."""
         self._life.plan.admit(way)
@@ -176,6 +181,11 @@ class Supervisor:
     @property
     def detail(self) -> str:
         return self.state.detail
+
+    @property
+    def degraded(self) -> str | None:
+        """Why requests get less than was asked for, or nothing for now; with the remedy. None: they do not."""
+        return self._life.degraded
 
     @property
     def load_progress(self) -> float:

@@ -28,6 +28,8 @@ def page(status: Status) -> Iterator[str]:
     yield _line("daemon", f"{status.phase}: {status.detail}; up {format_duration(status.uptime_s)}")
     if status.phase is Phase.LOADING:
         yield _line("loading", format_ratio(status.load_progress))
+    if status.degraded:
+        yield _line("degraded", status.degraded)
     engine = status.engine
     if engine.restarts:
         yield _line("engine", f"restarted {engine.restarts} times, last: {engine.last_exit}")

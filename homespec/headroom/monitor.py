@@ -62,6 +62,8 @@ class Engine(Protocol):
 
     def give_up_residents(self, reason: str) -> None: ...
 
+    def doubt_gpu(self, reason: str) -> None: ...
+
     def withdraw(self, reason: str) -> None: ...
 
     def readmit(self, reason: str) -> None: ...
@@ -133,6 +135,8 @@ class Monitor:
             return
         maps_target = self._how.maps_target and not snapshot.devices
         readings = self._readings = self._how.probe.read(pid, snapshot.devices, maps_target=maps_target, now_s=now_s)
+        if readings.gpu_doubt is not None:
+            self._engine.doubt_gpu(readings.gpu_doubt)
         if snapshot.drafter_memory.total_bytes:
             self._drafter = snapshot.drafter_memory
         residents = self._held_by_residents()

@@ -47,6 +47,7 @@ class Board:
             events=tuple(supervisor.events),
             models=tuple(self._models()),
             first_token=supervisor.first_token_status(),
+            degraded=supervisor.degraded,
         )
 
     def residence(self, offer: Offer) -> Residence:

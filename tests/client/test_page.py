@@ -47,6 +47,11 @@ def test_models_that_stay_loaded_are_listed() -> None:
     assert "resident     digits: 4.00 GiB, has not been asked for 3m 12s" in text
 
 
+def test_a_gpu_that_is_missed_is_told_near_the_top() -> None:
+    [_, line, *_] = page(replace(snapshots.plain(), degraded="on the CPU: no GPU"))
+    assert line == "degraded     on the CPU: no GPU"
+
+
 def test_text_from_elsewhere_cannot_steer_the_terminal() -> None:
     event = Event(0.0, "drafter", "a file named \x1b[2J\nso")
     assert "\x1b" not in text_of(replace(snapshots.plain(), events=(event,)))

@@ -64,6 +64,7 @@ class FakeEngine:
         self.ledger = Ledger()
         self.done: list[str] = []
         self.given_up: list[str] = []
+        self.doubts: list[str] = []
         self.loaded_beside: list[ResidentStatus] = []
         self.is_done = asyncio.Event()
         self.settings = EngineSettings("m.gguf", "m", draft_path="d.gguf")
@@ -80,6 +81,9 @@ class FakeEngine:
 
     def give_up_residents(self, reason: str) -> None:
         self.given_up.append(reason)
+
+    def doubt_gpu(self, reason: str) -> None:
+        self.doubts.append(reason)
 
     def withdraw(self, reason: str) -> None:
         self.done.append(reason)
@@ -103,6 +107,7 @@ class FakeProbe:
     fault: Exception | None = None
     asked: list[tuple[int, bool]] = field(default_factory=list)
     failures: int = 0
+    gpu_doubt: str | None = ""
     failed_often: asyncio.Event = field(default_factory=asyncio.Event)
 
     def read(self, pid: int, devices: Sequence[DeviceMemory], *, maps_target: bool, now_s: float) -> Readings:
@@ -115,7 +120,7 @@ class FakeProbe:
         free = None if self.free_mib is None else self.free_mib * MIB
         host = Pool("host", "main memory", 4000 * MIB, free, "test", ("CPU",))
         cards = [Pool(each.name, "", each.total_bytes, each.free_bytes, "NVML v2", (each.name,)) for each in devices]
-        return Readings((host, *cards), 0.0, False, 0.0, 1.0)
+        return Readings((host, *cards), 0.0, False, 0.0, 1.0, self.gpu_doubt)
 
 
 class Box:
@@ -174,6 +179,14 @@ def test_without_a_drafter_there_is_nothing_to_withdraw(state: DraftState) -> No
     assert box.engine.done == []
     box.engine.show(snapshot(DraftState.LOADING))
     assert box.look(10) is Watch.WITHDRAWN  # a load counts from its beginning
+
+
+def test_what_the_driver_says_of_a_card_is_passed_on_and_silence_is_not() -> None:
+    box = Box()
+    for said in ("", "GPU is lost", None, ""):
+        box.probe.gpu_doubt = said
+        box.look(1000)
+    assert box.engine.doubts == ["", "GPU is lost", ""]
 
 
 @pytest.mark.parametrize("state", [DraftState.OFF, DraftState.READY])

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.process
 
 FAMILIES = {
     "homespec_cached_prompt_tokens": "counter",
+    "homespec_degraded": "gauge",
     "homespec_draft_seconds": "counter",
     "homespec_drafter_ready": "gauge",
     "homespec_drafter_transitions": "counter",
@@ -39,6 +40,7 @@ FAMILIES = {
     "homespec_pool_low_bytes": "gauge",
     "homespec_pool_others_bytes": "gauge",
     "homespec_pool_reserve_bytes": "gauge",
+    "homespec_pool_residents_bytes": "gauge",
     "homespec_pool_total_bytes": "gauge",
     "homespec_preemptions": "counter",
     "homespec_prompt_tokens": "counter",
