@@ -99,8 +99,13 @@ class GpuMissing(ModelError):
     exit_code = ExitCode.ENGINE_FAILED
 
     @classmethod
-    def check(cls, n_gpu_layers: int, devices: Sized) -> None:
-        """Raise when layers are to lie on a GPU and there is none: llama.cpp takes the CPU and says nothing."""
+    def check(cls, n_gpu_layers: int, devices: Sized, *, expected: bool) -> None:
+        """Raise when layers are to lie on a GPU and there is none: llama.cpp takes the CPU and says nothing.
+
+        expected: one has been in use, so that it is missed also where no number of layers asks for it.
+        """
+        if expected and n_gpu_layers and not devices:
+            raise cls("the GPU that was in use is gone: llama.cpp finds none any more")
         if n_gpu_layers > 0 and not devices:
             raise cls(f"gpu_layers = {n_gpu_layers} asks for a GPU, and llama.cpp finds none")
 

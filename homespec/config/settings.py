@@ -96,9 +96,9 @@ class Settings(BaseSettings):
     gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | Literal["auto"] = "auto"
     """Layers on the GPU; auto: as many as fit when there is one."""
     gpu_wait_s: float = Field(default=60.0, ge=0)
-    """Seconds to look again for a GPU that `gpu_layers` asks for: drivers come up late at boot."""
+    """Seconds to look again for a GPU that `gpu_layers` asks for, or that was in use: drivers come up late."""
     gpu_missing: Literal["fail", "cpu"] = "fail"
-    """After that; fail: end with an error; cpu: serve from the CPU, and say so in /health."""
+    """After that; fail: end with an error; cpu: serve from the CPU, and say so. With automatic layers: cpu."""
     kv_type: KvType = "auto"
     """Type of the KV cache. auto: bf16 on the CPU, f16 on a GPU, q8_0 where that does not fit."""
     flash_attention: Literal["auto", "on", "off"] = "auto"

@@ -133,7 +133,7 @@ def make_sampler(sampling: Sampling, acceptance: str) -> Sampler:
 def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], None]) -> Engine:
     """Load the target and everything around it; `load` starts loading the draft model. Raises ModelError."""
     path = Path(settings.model_path)
-    GpuMissing.check(settings.n_gpu_layers, library().offload_devices())
+    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
     head = head_of(settings)
     # What lies in the target's file is loaded with it or not at all.
     reads = None if head is not None and head.is_in_target and DRAFT in settings.refused else head

@@ -38,6 +38,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Added to the daemon's own nice level."""
     n_gpu_layers: int = -1
     """Layers of the target on the device; negative means all."""
+    expects_gpu: bool = False
+    """A GPU has been in use: should it be gone, the CPU does not take its place."""
     kv_type: str = "auto"
     flash_attention: str = "auto"
     mmap: bool = True

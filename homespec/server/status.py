@@ -18,15 +18,19 @@ router = APIRouter()
 
 @router.get("/health")
 async def health(services: ServicesDep) -> JSONResponse:
-    """200 only while the target answers or is ready to; also while none is loaded because nobody asks."""
+    """200 only while the target answers or is ready to; also while none is loaded because nobody asks, and while it
+    answers from less than was asked for.
+    """
     supervisor = services.supervisor
     snapshot = supervisor.ledger.snapshot
     speculation = snapshot.speculation if snapshot else None
     ready = supervisor.phase in (Phase.READY, Phase.IDLE)
+    answers = "degraded" if supervisor.degraded else "ok"
     body = {
-        "status": "ok" if supervisor.phase is Phase.READY else supervisor.phase.value,
+        "status": answers if supervisor.phase is Phase.READY else supervisor.phase.value,
         "phase": supervisor.phase.value,
         "detail": supervisor.detail,
+        "degraded": supervisor.degraded,
         "progress": round(supervisor.load_progress, 3),
         "model": supervisor.plan.model_id,
         "device": supervisor.model.devices[0] if supervisor.model else None,

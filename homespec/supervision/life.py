@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from homespec.errors import EngineError, ErrorInfo, GpuMissing, HomespecError
+from homespec.errors import EngineError, ErrorInfo, GpuMissing, HomespecError, ModelUnsupported
 from homespec.frames import Frame
 from homespec.status import ModelStatus, Phase, StartCause
 from homespec.supervision.absence import Absence
 from homespec.supervision.course import Course
 from homespec.supervision.engine import Ended, Engine
 from homespec.supervision.fast_failures import FastFailures
+from homespec.supervision.gpu_doubt import GpuDoubt
 from homespec.supervision.gpu_wait import GpuWait
 from homespec.supervision.hearing import Hearing
 from homespec.supervision.limits import Limits
@@ -44,6 +45,7 @@ class Life:
         self._state = state
         self._requests = requests
         self._called = asyncio.Event()
+        self.gpu_doubt = GpuDoubt()
         self._gpu_wait = GpuWait(state, self._pause)
         self._failures = FastFailures()
         self.residents = Residents(state)
@@ -57,6 +59,11 @@ class Life:
     @property
     def ready_engine(self) -> Engine | None:
         return self.engine if self._state.phase is Phase.READY else None
+
+    @property
+    def degraded(self) -> str | None:
+        """Why requests get less than was asked for, or nothing for now: a GPU that is not there."""
+        return self.plan.degraded or self._gpu_wait.reason or self.gpu_doubt.open_reason
 
     def tell_engine(self, frame: Frame) -> None:
         if (engine := self.ready_engine) is not None:
@@ -96,6 +103,17 @@ class Life:
         self._state.idle_unloads["target"] += 1
         self.residents.give_up(why)
         self._state.tell("model", f"{self.plan.model_id} unloaded: {why}")
+        self._dismiss(self.engine)
+
+    def renew(self, why: str) -> None:
+        """Start the engine anew, which has nothing to do: residents go too, what is wrong with it is so with them."""
+        assert self.engine is not None
+        self.restarts += 1
+        self.last_exit = why
+        self.course.cause = StartCause.DEATH
+        self.residents.give_up(why)
+        self._state.enter(Phase.RESTARTING, f"{why}; starting the engine again")
+        self._state.tell("engine", self._state.detail)
         self._dismiss(self.engine)
 
     async def replace(self, plan: Plan) -> str | None:
@@ -146,6 +164,8 @@ class Life:
     async def _live_once(self) -> None:
         """One engine, from what it is to be to what follows its end."""
         plan = self.plan
+        if self._gpu_wait.was_there:
+            plan.expect_gpu()
         ended = await self._fit_and_run(plan)
         if self.stopped.is_set():
             return
@@ -191,6 +211,7 @@ class Life:
 
     async def _run_engine(self, plan: Plan) -> Ended | None:
         self._stall = ""
+        self.gpu_doubt.engine_started()
         self._state.begin_load(self.course.cause)
         engine = self.engine = await Engine.start(plan, self.absence.pressure, self._hearing(plan).receive)
         if self.stopped.is_set() or plan is not self.plan:
@@ -245,7 +266,7 @@ class Life:
         state.model = plan.facts = model
         state.load_progress = 1.0
         state.enter(Phase.READY, f"ready, {plan.degraded}" if plan.degraded else "ready")
-        self._gpu_wait.over()
+        self._gpu_wait.ready(model)
         self.course.arrived()
         self.progress.begin(time.monotonic())
         state.tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
@@ -257,6 +278,7 @@ class Life:
 
     async def _not_loaded(self, error: HomespecError) -> None:
         """Raises the error when there is nothing else to serve."""
+        error = self._put_down_to_gpu(error)
         if self._fall_back(str(error)) or await self._may_find_gpu(error):
             self._failures.forget()
         elif self._may_do_without:
@@ -264,6 +286,14 @@ class Life:
         else:
             self._state.enter(Phase.FAILED, str(error))
             raise error
+
+    def _put_down_to_gpu(self, error: HomespecError) -> HomespecError:
+        """A driver that has come back by halves lists a GPU onto which nothing can be loaded any more."""
+        facts = self.plan.facts
+        was_on_gpu = facts is not None and facts.devices[0] != "CPU" and self.plan.degraded is None
+        if was_on_gpu and isinstance(error, ModelUnsupported):
+            return GpuMissing(f"the GPU that was in use does not take the model any more: {error}")
+        return error
 
     async def _may_find_gpu(self, error: HomespecError) -> bool:
         if not isinstance(error, GpuMissing):

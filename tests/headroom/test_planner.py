@@ -194,6 +194,8 @@ async def test_a_gpu_that_is_not_there_is_missed_before_anything_is_too_large(
     free.setattr("homespec.headroom.planner.list_devices", none)
     with pytest.raises(GpuMissing, match="gpu_layers = 5 asks for a GPU"):
         await fit(settings(models.random, n_gpu_layers=5), MARKS)
+    with pytest.raises(GpuMissing, match="that was in use is gone"):
+        await fit(settings(models.random, n_gpu_layers=-1, expects_gpu=True), MARKS)
 
 
 async def test_a_pair_that_cannot_draft_is_out_before_it_is_measured(

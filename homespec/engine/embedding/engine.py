@@ -150,7 +150,7 @@ def build_embedding_engine(
 ) -> EmbeddingEngine:
     """Load a model that only embeds. Raises ModelError."""
     path = Path(settings.model_path)
-    GpuMissing.check(settings.n_gpu_layers, library().offload_devices())
+    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
     model = Model(
         path,
         n_gpu_layers=settings.n_gpu_layers,
