@@ -270,8 +270,8 @@ class Supervisor:
         life, progress = self._life, self._life.progress
         return EngineStatus(
             pid=life.engine.child.pid if life.engine else None,
-            restarts=life.restarts,
-            last_exit=life.last_exit,
+            restarts=life.aftermath.restarts,
+            last_exit=life.aftermath.last_exit,
             progress=progress.counter,
             progress_age_s=time.monotonic() - progress.since if progress.busy else None,
             starts=dict(self.state.starts),
