@@ -27,6 +27,8 @@ def _of_drafting(overall: Group, sides: Sequence[Side], run: Run) -> Iterator[st
         if result and not result.drafted and side.drafter not in (None, "off") and side.max_draft_tokens != 0:
             reasons = [trial.turns[-1].reason for trial in run.trials if trial.side == side.name]
             yield f"{side.name} drafted nothing: {reasons[-1]}"
+        if result and result.drafted and side.drafter == "off":
+            yield f"{side.name} was to draft nothing and drafted {result.drafted} tokens: it is no plain side"
         if compared and compared.num_identical < compared.num_pairs:
             differing = compared.num_pairs - compared.num_identical
             yield (
@@ -111,5 +113,8 @@ def _of_daemon(sides: Sequence[Side], run: Run) -> Iterator[str]:
     others = last.counters.requests - first.counters.requests - asked
     if others > 0:
         yield f"the daemon answered {others} requests of others meanwhile: the times are not to be trusted"
+    models = [status.model.id if status.model else None for status in (first, last)]
+    if models[0] != models[1]:
+        yield f"the daemon went from {models[0]} to {models[1]} meanwhile: the sides are not of one model"
     if last.engine.restarts > first.engine.restarts:
         yield f"the engine was restarted meanwhile: {last.engine.last_exit}"
