@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from homespec.bench.report import Comparison, Group
 from homespec.bench.runner import Run
 from homespec.bench.sides import OTHER, PLAIN, Side
-from homespec.bench.summary import same_prefill
+from homespec.bench.summary import PREFILL_SLACK, same_prefill
 from homespec.bench.trial import Failure, FailureKind, Trial
 
 MAX_NAMES = 10
@@ -27,6 +27,8 @@ def _of_drafting(overall: Group, sides: Sequence[Side], run: Run) -> Iterator[st
         if result and not result.drafted and side.drafter not in (None, "off") and side.max_draft_tokens != 0:
             reasons = [trial.turns[-1].reason for trial in run.trials if trial.side == side.name]
             yield f"{side.name} drafted nothing: {reasons[-1]}"
+        if result and result.drafted and side.drafter == "off":
+            yield f"{side.name} was to draft nothing and drafted {result.drafted} tokens: it is no plain side"
         if compared and compared.num_identical < compared.num_pairs:
             differing = compared.num_pairs - compared.num_identical
             yield (
@@ -88,14 +90,12 @@ def _of_other_cache(theirs: Sequence[Trial], plain: Sequence[Trial]) -> Iterator
         return
     ours = {trial.question_id: trial for trial in plain}
     pairs = [(trial, ours[trial.question_id]) for trial in theirs if trial.question_id in ours]
-    num_known = sum(
-        not same_prefill(*pair) and (pair[0].num_computed_prompt or 0) < (pair[1].num_computed_prompt or 0)
-        for pair in pairs
-    )
+    # A template that one side finds there and the other does not is everyday; a whole prompt was asked before.
+    num_known = sum(not same_prefill(*pair) and (pair[0].num_computed_prompt or 0) <= PREFILL_SLACK for pair in pairs)
     if num_known:
         yield (
-            f"{OTHER} had more of {num_known} of {len(pairs)} prompts in its cache than {PLAIN}: their times to first "
-            f"token are not compared; start {OTHER} anew before a bench"
+            f"{OTHER} had {num_known} of {len(pairs)} prompts in its cache already: their times to first token are not "
+            f"compared; start {OTHER} anew before a bench"
         )
 
 
@@ -111,5 +111,8 @@ def _of_daemon(sides: Sequence[Side], run: Run) -> Iterator[str]:
     others = last.counters.requests - first.counters.requests - asked
     if others > 0:
         yield f"the daemon answered {others} requests of others meanwhile: the times are not to be trusted"
+    models = [status.model.id if status.model else None for status in (first, last)]
+    if models[0] != models[1]:
+        yield f"the daemon went from {models[0]} to {models[1]} meanwhile: the sides are not of one model"
     if last.engine.restarts > first.engine.restarts:
         yield f"the engine was restarted meanwhile: {last.engine.last_exit}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -145,13 +147,17 @@ class Client:
             failure = StreamCutError if answered else UnreachableError
             raise failure(reason_of(error)) from error
 
+    @cached_property
+    def _certificates(self) -> ssl.SSLContext | bool:
+        """Reading them takes longer than many an answer: they are read once, and never for plain http."""
+        return httpx.create_ssl_context() if self.url.startswith("https:") else False
+
     def _http(self, read_timeout_s: float | None) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.url,
             headers=self._headers,
             timeout=httpx.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s),
-            # Reading the certificate store takes longer than many an answer, and plain http never looks at it.
-            verify=self.url.startswith("https:"),
+            verify=self._certificates,
             # A proxy set for the web must not stand between a box and its own daemon.
             trust_env=httpx.URL(self.url).host not in _LOOPBACK,
         )

@@ -265,7 +265,8 @@ class Running:
         return eventually(both, "the bench has a daemon with an engine", READY_TIMEOUT_S)
 
     def url_of(self, family: list[psutil.Process]) -> str:
-        [command] = [process.cmdline() for process in family if "serve" in process.cmdline()]
+        # Between its fork and its exec a child of the daemon has the daemon's command line.
+        command = next(line for line in (process.cmdline() for process in family) if "serve" in line)
         return f"http://127.0.0.1:{command[command.index('--port') + 1]}"
 
     def wait_for_requests(self, url: str, more: int) -> None:

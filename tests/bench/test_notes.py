@@ -12,7 +12,7 @@ from homespec.bench.reporter import make_report
 from homespec.bench.runner import Run
 from homespec.bench.sides import sides_of
 from homespec.bench.trial import Failure, FailureKind, Trial
-from tests.kits.trials import report_of, trial, turn, two_sided
+from tests.kits.trials import drafted, report_of, trial, turn, two_sided
 from tests.tui.snapshots import plain
 
 AGAINST = sides_of(["auto"], None, (), against=True)
@@ -25,6 +25,11 @@ def test_what_spoils_a_report_is_noted() -> None:
     assert any("6 of 6 answers" in note for note in report_of([*trials[::2], *changed]).notes)
     assert any("auto drafted nothing: off" in note for note in report_of([*trials[::2], *idle]).notes)
     assert report_of(trials).notes == ()
+
+
+def test_a_plain_side_that_drafts_is_none() -> None:
+    trials = [drafted(side, str(i), 50.0) for side in ("plain", "auto") for i in range(6)]
+    assert any("plain was to draft nothing and drafted 480 tokens" in note for note in report_of(trials).notes)
 
 
 def test_failures_are_counted_and_named_by_side_and_kind() -> None:
@@ -61,7 +66,7 @@ def test_a_server_that_answers_alike_needs_no_note() -> None:
         ({"text": "short", "num_tokens": 70, "num_generated": 70}, ["all together they are 31% shorter"]),
         ({"text": "long", "num_tokens": 202, "num_generated": 202}, ["all together they are 100% longer"]),
         ({"num_generated": 300}, ["says that it generated 1800 tokens", "have 606"]),
-        ({"num_computed_prompt": 5}, ["had more of 6 of 6 prompts in its cache", "start other server anew"]),
+        ({"num_computed_prompt": 5}, ["had 6 of 6 prompts in its cache already", "start other server anew"]),
         ({"num_computed_prompt": None}, ["does not say what it finds in its cache"]),
     ],
 )
@@ -71,8 +76,9 @@ def test_what_makes_another_server_hard_to_compare(fields: dict[str, object], fr
         assert fragment in note
 
 
-def test_our_own_slots_are_no_fault_of_the_other_server() -> None:
-    assert beside(num_computed_prompt=150) == ()
+@pytest.mark.parametrize("num_computed", [76, 150])
+def test_a_template_that_one_server_kept_is_no_fault_of_the_other(num_computed: int) -> None:
+    assert beside(num_computed_prompt=num_computed) == ()
 
 
 def test_what_the_daemon_did_meanwhile() -> None:
@@ -81,8 +87,15 @@ def test_what_the_daemon_did_meanwhile() -> None:
     run.num_answering.update({"plain": 3, "auto": 2, "other server": 7})
     counters = replace(status.counters, requests=status.counters.requests + 6)
     engine = replace(status.engine, restarts=status.engine.restarts + 1, last_exit="killed by signal 9")
-    run.last_status = replace(status, counters=counters, engine=engine)
+    assert status.model is not None
+    model = replace(status.model, id="another")
+    run.last_status = replace(status, counters=counters, engine=engine, model=model)
     notes = make_report(Options(url="u"), "u", [], AGAINST, run, 0.0, notes=["of the file"]).notes
     assert notes[0] == "of the file"
-    for fragment in ("measuring its exactness and its costs", "answered 1 requests of others", "killed by signal 9"):
+    for fragment in (
+        "measuring its exactness and its costs",
+        "answered 1 requests of others",
+        "killed by signal 9",
+        "to another",
+    ):
         assert any(fragment in note for note in notes)

@@ -48,7 +48,7 @@ def test_ratios_are_geometric_means_of_pairs() -> None:
     assert compared.ratio == pytest.approx(1.0)
     assert compared.worst == pytest.approx(0.5)
     assert compared.num_pairs == compared.num_identical == 5
-    assert compared.verdict is Verdict.NO_DIFFERENCE
+    assert compared.verdict is Verdict.CANNOT_TELL
     assert compared.first_token_ratio == pytest.approx(1.0)
     assert prose.comparison("auto") == compared
 
