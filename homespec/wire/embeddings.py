@@ -6,7 +6,7 @@ import base64
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from homespec.errors import RequestError
 from homespec.frames import Embed, Embedded
@@ -24,6 +24,8 @@ Inputs = Annotated[Any, looks_like(str | TokenIds | _Texts)]
 
 class EmbeddingRequest(Wire):
     """Body of POST /v1/embeddings."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["input"]})  # the refusal says more than pydantic's
 
     model: str | None = None
     input: Inputs = None
