@@ -16,7 +16,7 @@ from homespec.frames import ChatPrompt, Constraint, Generate, ToolUse
 from homespec.status import ChatFormat
 from homespec.wire.generation import MAX_TOP_LOGPROBS, Generation, TokenLimit
 from homespec.wire.messages import Message, plain_message
-from homespec.wire.tools import Choice, Tool, tool_use
+from homespec.wire.tools import AskedChoice, Choice, Tool, tool_use
 
 UNKNOWN_TEMPLATE = ChatFormat(name="custom", source="unknown")
 """Of a model without a template; the engine refuses its chats with the reason."""
@@ -55,7 +55,7 @@ class ChatRequest(Generation):
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     tools: list[Tool] = Field(default_factory=list)
-    tool_choice: Any = None
+    tool_choice: AskedChoice = None
     parallel_tool_calls: bool = True
     functions: list[Any] = Field(default_factory=list)
     function_call: Any = None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from homespec.errors import RequestError
-from homespec.wire.base import Wire
+from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
 from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
 from homespec.wire.responses import field_path
+from homespec.wire.tools import Tool
 
 M = TypeVar("M", bound=Wire)
 
@@ -39,8 +40,8 @@ class _OllamaRequest(Wire):
     model: str | None = None
     stream: bool = True
     options: dict[str, Any] = Field(default_factory=dict)
-    format: Any = None
-    keep_alive: Any = None
+    format: Annotated[Any, looks_like(Literal["json", ""] | dict[str, Any])] = None
+    keep_alive: Annotated[Any, looks_like(float | str)] = None
     """How long the model stays without a request, where models are unloaded at all."""
     think: bool | Literal["low", "medium", "high", "max"] | None = None
     logprobs: bool = False
@@ -58,6 +59,10 @@ class _OllamaRequest(Wire):
     def keep_s(self) -> float | None:
         """Raises RequestError."""
         return keep_s(self.keep_alive)
+
+    def check(self) -> None:
+        """Raises RequestError for a field that cannot be honoured, whether there is something to answer or not."""
+        self._response_format()
 
     def thinking(self) -> dict[str, Any]:
         if isinstance(self.think, str):
@@ -98,7 +103,7 @@ class OllamaChatRequest(_OllamaRequest):
     """Body of POST /api/chat."""
 
     messages: list[OllamaMessage] = Field(default_factory=list)
-    tools: list[Any] = Field(default_factory=list)
+    tools: list[Tool] = Field(default_factory=list)
 
     def request(self) -> ChatRequest:
         """Raises RequestError for a field that cannot be honoured."""
@@ -125,7 +130,7 @@ class OllamaGenerateRequest(_OllamaRequest):
     images: list[Any] = Field(default_factory=list)
 
     def check(self) -> None:
-        """Raises RequestError for a field that cannot be honoured."""
+        super().check()
         if self.images:
             raise RequestError("images: this model reads text only", param="images")
         for name, remedy in (
