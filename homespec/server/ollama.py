@@ -55,7 +55,7 @@ async def generate_text(
     target.plan.keep(body.keep_s)
     if not body.raw and not body.suffix and target.facts.chat is not None:
         return await _answer_chat(request, services, partition, target, body.chat(), body, is_chat=False)
-    shape = OllamaShape(target.id, is_chat=False)
+    shape = OllamaShape(target.id, is_chat=False, with_logprobs=body.logprobs)
     frames = body.completion().frames(shape.id, partition=partition)
     notices = body.notices(target.facts.n_ctx)
     return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)

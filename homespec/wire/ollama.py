@@ -63,11 +63,17 @@ class _OllamaRequest(Wire):
     def check(self) -> None:
         """Raises RequestError for a field that cannot be honoured, whether there is something to answer or not."""
         self._response_format()
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError("top_logprobs needs logprobs to be true", param="top_logprobs")
 
     def thinking(self) -> dict[str, Any]:
         if isinstance(self.think, str):
             return {"reasoning_effort": self.think}
         return {} if self.think is None else {"enable_thinking": self.think}
+
+    def chances(self) -> dict[str, Any]:
+        """What is asked of the tokens' probabilities, as chat takes it."""
+        return {"logprobs": self.logprobs, "top_logprobs": self.top_logprobs}
 
     def notices(self, n_ctx: int) -> tuple[str, ...]:
         """Options without effect."""
@@ -112,8 +118,7 @@ class OllamaChatRequest(_OllamaRequest):
             **self.thinking(),
             "messages": _with_ids(self.messages),
             "tools": self.tools,
-            "logprobs": self.logprobs,
-            "top_logprobs": self.top_logprobs,
+            **self.chances(),
         }
         return _validated(ChatRequest, body)
 
@@ -144,12 +149,13 @@ class OllamaGenerateRequest(_OllamaRequest):
         """As a conversation of one question."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": self.prompt}]
-        return _validated(ChatRequest, {**self.shared(), **self.thinking(), "messages": messages})
+        return _validated(ChatRequest, {**self.shared(), **self.thinking(), **self.chances(), "messages": messages})
 
     def completion(self) -> CompletionRequest:
         """As a text that is gone on from, or a gap that is filled, without a template."""
-        limit = {"max_tokens": -1}
-        return _validated(CompletionRequest, {**limit, **self.shared(), "prompt": self.prompt, "suffix": self.suffix})
+        text = {"prompt": self.prompt, "suffix": self.suffix}
+        logprobs = (self.top_logprobs or 0) if self.logprobs else None
+        return _validated(CompletionRequest, {"max_tokens": -1, **self.shared(), **text, "logprobs": logprobs})
 
 
 class ShowRequest(Wire):

@@ -402,6 +402,8 @@ def test_a_wrong_method(daemon: Daemon, method: str, path: str) -> None:
         ("/tokenize", {"content": 5}, "content"),
         ("/detokenize", {}, "tokens"),
         ("/detokenize", {"tokens": ["1"]}, "tokens[0]"),
+        ("/detokenize", {"tokens": [1, -1]}, "tokens[1]"),
+        ("/detokenize", {"tokens": [1, 2, 49_152]}, "tokens[2]"),
         ("/admin/drafter", {}, "mode"),
         ("/admin/drafter", {"mode": None}, "mode"),
         ("/admin/drafter", {"mode": "eagle9"}, "mode"),
