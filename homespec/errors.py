@@ -17,6 +17,7 @@ HomespecError                 base: its text is one line with the value, the lim
 ├── EngineError               the engine process died, stalled or broke its protocol
 ├── DecodeError               llama_decode failed
 │   └── KvCacheFull           no room in the KV cache for this batch; nothing was changed
+├── Interrupted               a call to llama.cpp was given up for something urgent; nothing was changed
 └── MissingSymbol             the llama.cpp library lacks a function that was asked for
 """
 
