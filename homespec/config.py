@@ -239,6 +239,16 @@ def load(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
     return load_layers(flags, config_file).settings
 
 
+def load_to_serve(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
+    """The same for who listens: other machines need a key, which the commands beside a service may not know.
+
+    Raises ConfigError.
+    """
+    settings = load(flags, config_file)
+    check_exposure(settings)
+    return settings
+
+
 def load_layers(flags: Mapping[str, Any], config_file: Path | None = None) -> Layers:
     """The same, with the origin of each value. Raises ConfigError."""
     sources = read_sources(flags, config_file, Settings.model_fields)
@@ -263,7 +273,6 @@ def _first_fault(error: ValidationError, sources: Sources) -> str:
 
 def _check_together(settings: Settings) -> None:
     """What no key alone can tell. Raises ConfigError."""
-    check_exposure(settings)
     if settings.past_outputs_file and not settings.past_outputs_mib:
         raise ConfigError(
             f"past_outputs_file {settings.past_outputs_file} is set and past_outputs_mib is 0: nothing would be kept; "

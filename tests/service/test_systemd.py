@@ -219,7 +219,8 @@ def test_the_command_shows_the_files_of_this_installation(tools: Path, tmp_path:
 def test_an_installed_service_is_started_once_there_is_a_model(tools: Path, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"]}
     (tmp_path / "config/homespec").mkdir(parents=True)
-    (tmp_path / "config/homespec/config.toml").write_text("demo = true\n")
+    # The key that such a host needs is in the service's own environment.
+    (tmp_path / "config/homespec/config.toml").write_text('demo = true\nhost = "0.0.0.0"\n')
     finished = run_command(tmp_path, "service", "install", environment=environment)
     assert finished.code == ExitCode.OK, finished.stderr
     assert tools.read_text().splitlines()[-1] == "systemctl --user restart homespec.service"
