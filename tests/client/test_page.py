@@ -10,6 +10,7 @@ import pytest
 from homespec.client.page import page, show
 from homespec.errors import ExitCode
 from homespec.status import Event, Status
+from homespec.units import GIB
 from tests.client.daemon_double import DaemonDouble, Reply
 from tests.tui import snapshots
 
@@ -28,6 +29,15 @@ def test_it_says_what_the_snapshot_says() -> None:
         assert request.id in text
     for fragment in ("83.1 tok/s", "3.48 tokens per pass", "62 % accepted", "3 running, 1 of 64 waiting"):
         assert fragment in text
+
+
+def test_the_limit_of_a_container_is_told() -> None:
+    status = snapshots.plain()
+    assert "within the limit" not in text_of(status)
+    assert status.memory is not None
+    limited = replace(status.memory.pools[0], total_bytes=2 * GIB, free_bytes=GIB)
+    memory = replace(status.memory, pools=(limited, *status.memory.pools[1:]))
+    assert "1.00 GiB free within the limit of 2.00 GiB" in text_of(replace(status, memory=memory))
 
 
 @pytest.mark.parametrize("make", [snapshots.speculating, snapshots.plain, snapshots.squeezed, snapshots.loading])
