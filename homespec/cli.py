@@ -21,7 +21,6 @@ from homespec.units import one_line
 
 app = typer.Typer(
     name="homespec",
-    help="A home language-model daemon that drafts tokens only when it fits and only when it pays.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -33,6 +32,22 @@ app.add_typer(config_app, name="config")
 
 # The base of all usage errors, of whichever click typer carries.
 _UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _homespec(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """A home language-model daemon that drafts tokens only when it fits and only when it pays."""
+
 
 Url = Annotated[str, typer.Option("--url", envvar="HOMESPEC_URL", help="Where the daemon listens.")]
 
@@ -66,12 +81,12 @@ def serve(
 ) -> None:
     """Serve a model."""
     flags = _flags({name: value for name, value in locals().items() if name != "config"})
-    from homespec.config import load
+    from homespec.config import load_to_serve
 
-    settings = load(flags, config)
+    settings = load_to_serve(flags, config)
     from homespec.daemon import serve as run
 
-    sys.exit(run(settings, lambda: load(flags, config)))
+    sys.exit(run(settings, lambda: load_to_serve(flags, config)))
 
 
 @app.command()

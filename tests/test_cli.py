@@ -195,6 +195,7 @@ def test_no_command_shows_the_help_on_stdout(tmp_path: Path) -> None:
     assert bare.code == ExitCode.OK
 
 
-def test_version(tmp_path: Path) -> None:
-    finished = run_command(tmp_path, "version")
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_version(tmp_path: Path, word: str) -> None:
+    finished = run_command(tmp_path, word)
     assert (finished.code, finished.stdout, finished.stderr) == (ExitCode.OK, f"{__version__}\n", "")

@@ -65,7 +65,7 @@ def test_the_parent_process_never_loads_the_native_library(module: str) -> None:
     ("command", "extra"),
     [
         (("--help",), {"asyncio", "homespec.config", "httpx", "msgspec", "psutil", "pydantic"}),
-        (("version",), {"asyncio", "homespec.config", "httpx", "msgspec", "psutil"}),
+        (("--version",), {"asyncio", "homespec.config", "httpx", "msgspec", "psutil"}),
         (("models",), {"httpx", "msgspec"}),
         (("status", "--url", "http://127.0.0.1:1"), {"homespec.config", "psutil"}),
     ],

@@ -87,6 +87,12 @@ def _memory(memory: MemoryStatus) -> Iterator[str]:
     yield _line("KV cache", f"{memory.kv_used_tokens} of {memory.kv_total_tokens} tokens")
     free, total = format_bytes(memory.host_available_bytes), format_bytes(memory.host_total_bytes)
     yield _line("host", f"{free} of {total} free; the engine holds {format_bytes(memory.engine_rss_bytes)}")
+    for pool in memory.pools[:1]:
+        # A control group: a container's, a unit's.
+        if pool.total_bytes and memory.host_total_bytes and pool.total_bytes < memory.host_total_bytes:
+            yield _line(
+                "", f"{format_bytes(pool.free_bytes)} free within the limit of {format_bytes(pool.total_bytes)}"
+            )
 
 
 def _request(request: RequestStatus) -> str:

@@ -9,7 +9,6 @@ from homespec.errors import ConfigError
 
 def check(settings: Settings) -> None:
     """Raises ConfigError in one line."""
-    check_exposure(settings)
     if settings.past_outputs_file and not settings.past_outputs_mib:
         raise ConfigError(
             f"past_outputs_file {settings.past_outputs_file} is set and past_outputs_mib is 0: nothing would be kept; "

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from homespec.config.checks import check
+from homespec.config.checks import check, check_exposure
 from homespec.config.settings import Settings
 from homespec.config.sources import Layer, Origin, Sources, read_sources
 from homespec.errors import ConfigError
@@ -31,6 +31,16 @@ def load(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
     Raises ConfigError in one line: the key, the value, what is allowed, and where it was set.
     """
     return load_layers(flags, config_file).settings
+
+
+def load_to_serve(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
+    """The same for who listens: other machines need a key, which the commands beside a service may not know.
+
+    Raises ConfigError.
+    """
+    settings = load(flags, config_file)
+    check_exposure(settings)
+    return settings
 
 
 def load_layers(flags: Mapping[str, Any], config_file: Path | None = None) -> Layers:

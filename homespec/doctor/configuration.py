@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homespec.config import Layers, Settings, load_layers
+from homespec.config import Layers, Settings, check_exposure, load_layers
 from homespec.config.sources import Layer
 from homespec.doctor.check import Check, of_error, ok
 from homespec.errors import HomespecError
@@ -16,6 +16,10 @@ def examine_configuration(config_file: Path | None) -> tuple[Settings, Check]:
         layers = load_layers({}, config_file)
     except HomespecError as error:
         return Settings.model_construct(), of_error("configuration", error, "see docs/configuration.md")
+    try:
+        check_exposure(layers.settings)
+    except HomespecError as error:
+        return layers.settings, of_error("configuration", error, "see docs/configuration.md")
     return layers.settings, ok("configuration", describe(layers))
 
 

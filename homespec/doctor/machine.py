@@ -13,6 +13,7 @@ import psutil
 
 import homespec
 from homespec.doctor.check import Check, fail, ok, warn
+from homespec.headroom.cgroup import ControlGroups, GroupMemory
 from homespec.headroom.probe import host_memory
 from homespec.headroom.readings import HostMemory
 from homespec.units import GIB, format_bytes
@@ -76,8 +77,13 @@ def _is_synchronised() -> bool | None:
     return {"yes": True, "no": False}.get(done.stdout.strip())
 
 
-def check_memory(host: HostMemory, swap: Swap | None, stalled_share: float | None) -> Iterator[Check]:
+def check_memory(
+    host: HostMemory, swap: Swap | None, stalled_share: float | None, group: GroupMemory | None = None
+) -> Iterator[Check]:
+    """group: of this process, which is the daemon's where both run in one container."""
     free = f"{format_bytes(host.available_bytes)} of {format_bytes(host.total_bytes)} free"
+    if group is not None and (host.available_bytes is None or group.available_bytes < host.available_bytes):
+        free += f", {format_bytes(group.available_bytes)} within the limit of {format_bytes(group.limit_bytes)}"
     if stalled_share is not None and stalled_share >= STALLED_SHARE:
         yield fail(
             "memory",
@@ -133,7 +139,8 @@ def check_clock(clock: Clock) -> Check:
 
 def examine_machine(models_dir: Path | None) -> Iterator[Check]:
     """models_dir: where models are pulled to; None when there is no such place."""
-    yield from check_memory(host_memory(), read_swap(), read_stalled_share())
+    group = ControlGroups().tightest()
+    yield from check_memory(host_memory(), read_swap(), read_stalled_share(), group)
     if models_dir is not None:
         yield check_disk("disk", models_dir, read_disk(models_dir))
     yield check_clock(read_clock())

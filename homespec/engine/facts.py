@@ -6,9 +6,7 @@ A process of its own, because loading the library may abort, and that is an answ
 from __future__ import annotations
 
 import json
-
-import llguidance
-import numpy as np
+from importlib.metadata import version
 
 from homespec.engine.drafters.kind import SYMBOLS
 from homespec.engine.llama.library import library
@@ -20,8 +18,8 @@ def facts() -> dict[str, object]:
     native = library()
     return {
         "llama_cpp_python": native.version,
-        "llguidance": llguidance.__version__,
-        "numpy": np.__version__,
+        "llguidance": version("llguidance"),
+        "numpy": version("numpy"),
         "devices": [*native.offload_devices(), "CPU"],
         "threads": default_threads(),
         "features": list(native.features()),

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import homespec
 from homespec.config.sources import default_config_path
 from homespec.errors import ServiceError
 
@@ -42,12 +43,15 @@ def detect(*, system: bool, config: Path | None = None) -> Installation:
 
 
 def _check_reachable(installation: Installation) -> None:
-    for path in (Path(installation.command[0]), installation.config):
-        home = next((home for home in _HOMES if path.is_relative_to(home)), None)
+    """The interpreter and this package may lie elsewhere than the program: pyenv, uv, an editable installation."""
+    program, package = Path(installation.command[0]), Path(homespec.__file__).parent
+    for path in (program, Path(sys.base_prefix), package, installation.config):
+        home = next((home for home in _HOMES if path.is_relative_to(home) or path.resolve().is_relative_to(home)), None)
         if home is not None:
             raise ServiceError(
-                f"{path} is below {home}, which a system service must not read; install homespec outside of it "
-                f"(python3 -m venv /opt/homespec), or leave out --system for a service of your own user"
+                f"{path} is below {home}, which a system service must not read; install homespec outside of it, with "
+                f"the machine's own Python (/usr/bin/python3 -m venv /opt/homespec), or leave out --system for a "
+                f"service of your own user"
             )
 
 

