@@ -33,6 +33,7 @@ from homespec.tui.screens.overview import OverviewView
 from homespec.tui.screens.requests import RequestsView
 from homespec.tui.screens.speculation import SpeculationView
 from homespec.tui.screens.view import View
+from homespec.tui.themes import DARK, LIGHT
 from homespec.tui.watch import Watch
 from homespec.tui.widgets.daemon_bar import DaemonBar
 from homespec.tui.widgets.view_bar import NAMES, ViewBar
@@ -69,6 +70,10 @@ class TopApp(Orders):
 
     def __init__(self, *clients: Client, first_pause_s: float = follower.FIRST_PAUSE_S, tick_s: float = TICK_S) -> None:
         super().__init__()
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        wanted = os.environ.get("TEXTUAL_THEME", DARK.name)
+        self.theme = wanted if wanted in self.available_themes else DARK.name
         self._watches = [Watch(client) for client in clients]
         self._watch = self._watches[0]
         """The one on the screen."""
@@ -158,7 +163,7 @@ class TopApp(Orders):
         self._tick()
 
     def action_light_dark(self) -> None:
-        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def action_help(self) -> None:
         status = self.status

@@ -236,7 +236,7 @@ def test_commands(daemon: DaemonDouble, keyboard: Keyboard, capsys: Captured) ->
     assert first["speculative"] == second["speculative"] == {"mode": "off"}
     assert "/draft auto|off|NAME" in err
     assert "0 answers · 0 tokens · n/a\n" in err
-    assert "1 answers · 57 tokens · 83.1 tok/s · AL 3.35 · accepted 40/48 (83 %)\n" in err
+    assert "1 answer · 57 tokens · 83.1 tok/s · AL 3.35 · accepted 40/48 (83 %)\n" in err
     assert "drafting for this chat: off\n" in err
     assert "unknown command /nonsense; /help lists them\n" in err
 

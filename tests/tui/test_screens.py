@@ -327,7 +327,7 @@ async def test_the_chat_marks_what_was_drafted(daemon: DaemonDouble) -> None:
             "AL         2.33",
             "4 of 9",
             "23 % of the text",
-            "1 answers · 7 tokens",
+            "1 answer · 7 tokens",
         ):
             assert fact in stats, stats
 

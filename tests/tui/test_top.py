@@ -145,7 +145,7 @@ async def test_a_dropped_drafter_gives_its_reason(daemon: DaemonDouble) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_withdrawal_is_told_beside_the_memory(daemon: DaemonDouble, size: tuple[int, int]) -> None:
     async with watching(daemon, squeezed(), size) as (app, _):
-        assert app.view.query_one("#memory").border_title == "memory · engine RSS 345.0 MiB · drafter withdrawn"
+        assert app.view.query_one("#memory").border_title == "memory · drafter withdrawn · engine RSS 345.0 MiB"
         rows = shown(app, "#memory").splitlines()
         assert any("dropped: 96.0 MiB free" in row for row in rows) == (size != (80, 24))
         assert any("5.0 of 8.0 GiB free" in row for row in rows)

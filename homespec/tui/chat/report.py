@@ -62,10 +62,14 @@ class ChatTotals:
 
     def line(self) -> str:
         """All answers together."""
+        return " · ".join(self.parts())
+
+    def parts(self) -> list[str]:
+        """One number each."""
         rate = self.tokens / self.decode_s if self.decode_s else None
-        parts = [f"{self.answers} answers", f"{self.tokens} tokens", format_rate(rate)]
+        parts = [f"{self.answers} answer{'' if self.answers == 1 else 's'}", f"{self.tokens} tokens", format_rate(rate)]
         if self.rounds:
             parts.append(f"AL {self.tokens / self.rounds:.2f}")
         if self.drafted:
             parts.append(f"accepted {self.accepted}/{self.drafted} ({format_ratio(self.accepted / self.drafted)})")
-        return " · ".join(parts)
+        return parts
