@@ -74,8 +74,9 @@ def _rates(status: Status, peak: float, width: int) -> Line:
 
 
 def _plain(status: Status) -> str:
-    """What plain decoding would do now, by the controller's clock, and the gain over it."""
-    rate, controller = status.throughput.tokens_per_second, status.speculation and status.speculation.controller
+    """What plain decoding would do now, by the controller's clock, and the gain over it; empty while nothing drafts."""
+    rate, speculation = status.throughput.tokens_per_second, status.speculation
+    controller = speculation.controller if speculation and speculation.drafter else None
     if rate is None or not controller or not controller.measured_speedup:
         return ""
     return f"  plain {number(rate / controller.measured_speedup)}, gain {number(controller.measured_speedup, 2)}×"
