@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -62,6 +63,8 @@ class DaemonDouble:
         self.replies: dict[str, Reply] = {"/health": Reply(200, b"{}")}
         self.chat: Sequence[bytes] = ()
         """Pieces of the streamed chat answer; each one is a network write of its own."""
+        self.chat_times_s: Sequence[float] = ()
+        """When each piece goes, in seconds after the request; without them all go at once."""
         self.chat_stays_open = False
         """After the pieces, wait for the client to leave instead of ending the answer."""
         self.chat_breaks = False
@@ -166,7 +169,10 @@ class DaemonDouble:
 
     async def _stream_chat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _begin_stream(writer)
-        for piece in self.chat:
+        asked_s = self._loop.time()
+        for piece, at_s in zip_longest(self.chat, self.chat_times_s):
+            if at_s is not None:
+                await asyncio.sleep(asked_s + at_s - self._loop.time())
             await _write_chunk(writer, piece)
         if self.chat_stays_open:
             with contextlib.suppress(ConnectionError):

@@ -288,12 +288,15 @@ class Terminal:
         self.process.send_signal(signal.SIGINT)
 
     def interrupt_until_it_ends(self) -> int:
-        """One Ctrl-C can fall between the moment the prompt is shown and the moment it is waited at."""
+        """One Ctrl-C can fall between the moment the prompt is shown and the moment it is waited at.
+
+        One that comes while the interpreter ends would kill it, so the next one must not come too soon.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             self.interrupt()
             with suppress(subprocess.TimeoutExpired):
-                return self.process.wait(0.5)
+                return self.process.wait(5)
         raise AssertionError("Ctrl-C does not end the chat")
 
     def close(self) -> None:

@@ -34,9 +34,9 @@ def _speculation(report: SpeculationReport) -> list[str]:
         parts.append(f"accepted {report.accepted}/{report.drafted} ({rate})")
     if not report.drafters:
         parts.append("nothing drafted")
-    names = "".join(f" {clean(name)}" for name in report.drafters)
+    names = ", ".join(map(clean, report.drafters))
     reason = f": {clean(report.reason)}" if report.reason else ""
-    return [*parts, f"drafter{names} {report.state}{reason}"]
+    return [*parts, f"drafter {names}{' ' if names else ''}{report.state}{reason}"]
 
 
 @dataclass(slots=True)
