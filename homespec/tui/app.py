@@ -152,6 +152,7 @@ class TopApp(Orders):
     async def action_show(self, name: str) -> None:
         """Show another screen."""
         await self.switch_mode(name)
+        self.view.entered()
         self._tick()
 
     def action_next_daemon(self) -> None:

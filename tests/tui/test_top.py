@@ -197,7 +197,7 @@ async def test_a_lost_connection_leaves_old_numbers_and_comes_back(daemon: Daemo
 async def test_no_daemon_at_first(daemon: DaemonDouble) -> None:
     daemon.stop()
     async with watching(daemon) as (app, pilot):
-        await until_shown(pilot, "Banner", "connection refused")
+        await until_shown(pilot, "Banner", "connection refused ('homespec serve' starts a daemon, --url names another)")
         assert shown(app, "#speed") == "no snapshot yet"
         daemon.send(speculating())
         daemon.start()
