@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -100,6 +102,7 @@ class TopApp(Orders):
         return self.view.status
 
     def on_mount(self) -> None:
+        self._leave_on(signal.SIGTERM, signal.SIGHUP)
         self.set_interval(self._tick_s, self._tick)
         self._tick()
         for watch in self._watches:
@@ -177,6 +180,12 @@ class TopApp(Orders):
     def ask(self, title: str, asking: Coroutine[None, None, Outcome]) -> None:
         """Ask the daemon something and tell its answer under this title."""
         self.run_worker(self._tell(title, asking), group="admin", exit_on_error=False)
+
+    def _leave_on(self, *signals: signal.Signals) -> None:
+        """End as with q, so that the terminal is left as it was found."""
+        loop = asyncio.get_running_loop()
+        for number in signals:
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
 
     def _show_daemon(self, watch: Watch) -> None:
         """A display that stands still shows one daemon; another one is shown as it is now."""
