@@ -219,11 +219,12 @@ def bench(
     demo: Annotated[bool, typer.Option("--demo", help="Serve the small model of the 'demo' extra.")] = False,
     url: Url = DEFAULT_URL,
     against: Annotated[str | None, typer.Option(metavar="URL", help="Another OpenAI server to compare with.")] = None,
+    against_model: Annotated[str | None, typer.Option(metavar="NAME", help="Which of its models.")] = None,
     drafter: Annotated[str, typer.Option(help="What drafts: names with commas.")] = "auto",
     max_draft_tokens: Annotated[int | None, typer.Option(metavar="D", help="Most tokens drafted per round.")] = None,
     sweep: Annotated[str | None, typer.Option(help="Compare several D: D=0,1,2,3,5,7,11,15.")] = None,
     categories: Annotated[str | None, typer.Option(help="Names with commas; all by default.")] = None,
-    prompts: Annotated[Path | None, typer.Option(help="JSONL with question_id, category, turns.")] = None,
+    prompts: Annotated[Path | None, typer.Option(help="JSON lines, JSON or parquet.")] = None,
     per_category: Annotated[int | None, typer.Option(metavar="N", help="Prompts per category; all.", min=1)] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Longest answer; 128.", min=1)] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.", min=0, max=100)] = 0.0,
@@ -247,6 +248,7 @@ def bench(
                 api_key=os.environ.get("HOMESPEC_API_KEY"),
                 against=against,
                 against_key=os.environ.get("OPENAI_API_KEY"),
+                against_model=against_model,
                 drafters=options.split_names(drafter) or ("auto",),
                 max_draft_tokens=max_draft_tokens,
                 sweep=options.parse_sweep(sweep) if sweep is not None else (),
@@ -306,17 +308,16 @@ def config_show(
     as_json: Annotated[bool, typer.Option("--json", help="Values and origins, for programs.")] = False,
 ) -> None:
     """Print every setting in effect."""
-    from homespec import config_report
-    from homespec.config import load_layers
+    from homespec.config import load_layers, report
 
     layers = load_layers({} if profile is None else {"profile": profile}, config)
-    print(config_report.as_json(layers) if as_json else config_report.as_text(layers, with_origin=origin))
+    print(report.as_json(layers) if as_json else report.as_text(layers, with_origin=origin))
 
 
 @config_app.command("example")
 def config_example() -> None:
     """Print a configuration file with every key, its meaning and its default."""
-    from homespec.config_example import example
+    from homespec.config.example import example
 
     print(example(), end="")
 

@@ -17,6 +17,7 @@ HomespecError                 base: its text is one line with the value, the lim
 ├── EngineError               the engine process died, stalled or broke its protocol
 ├── DecodeError               llama_decode failed
 │   └── KvCacheFull           no room in the KV cache for this batch; nothing was changed
+├── Interrupted               a call to llama.cpp was given up for something urgent; nothing was changed
 └── MissingSymbol             the llama.cpp library lacks a function that was asked for
 """
 
@@ -40,6 +41,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 7
     SLOWER = 8
     DOES_NOT_FIT = 9
+    CANNOT_TELL = 10
 
 
 class HomespecError(Exception):
@@ -98,8 +100,13 @@ class GpuMissing(ModelError):
     exit_code = ExitCode.ENGINE_FAILED
 
     @classmethod
-    def check(cls, n_gpu_layers: int, devices: Sized) -> None:
-        """Raise when layers are to lie on a GPU and there is none: llama.cpp takes the CPU and says nothing."""
+    def check(cls, n_gpu_layers: int, devices: Sized, *, expected: bool) -> None:
+        """Raise when layers are to lie on a GPU and there is none: llama.cpp takes the CPU and says nothing.
+
+        expected: one has been in use, so that it is missed also where no number of layers asks for it.
+        """
+        if expected and n_gpu_layers and not devices:
+            raise cls("the GPU that was in use is gone: llama.cpp finds none any more")
         if n_gpu_layers > 0 and not devices:
             raise cls(f"gpu_layers = {n_gpu_layers} asks for a GPU, and llama.cpp finds none")
 
@@ -120,6 +127,10 @@ class DecodeError(HomespecError):
 
 class KvCacheFull(DecodeError):
     """The KV cache has no room for this batch; nothing was changed."""
+
+
+class Interrupted(HomespecError):
+    """A call to llama.cpp was given up before its end; nothing was changed."""
 
 
 class MissingSymbol(HomespecError):

@@ -24,11 +24,13 @@ def engine_settings(settings: Settings, model_path: Path, model_id: str) -> Engi
             check(path)
         except ModelError as error:
             quarantined["draft"] = one_line(str(error))
+    candidates = _candidates(settings, model_path)
     return EngineSettings(
         model_path=str(model_path),
         model_id=model_id,
         draft_path=draft_path,
-        draft_candidates=_candidates(settings, model_path),
+        draft_candidates=tuple(candidates),
+        outdated_candidates={path: reason for path, reason in candidates.items() if reason},
         quarantined=quarantined,
         drafter_mode="off" if settings.draft == "off" else "auto",
         draft_window=None if settings.draft_window == "full" else settings.draft_window,
@@ -53,11 +55,13 @@ def engine_settings(settings: Settings, model_path: Path, model_id: str) -> Engi
     )
 
 
-def _candidates(settings: Settings, model_path: Path) -> tuple[str, ...]:
-    """Files that lie with the model. Only where both are weighed: whether they fit, and whether they pay."""
+def _candidates(settings: Settings, model_path: Path) -> dict[str, str | None]:
+    """Files that lie with the model, and why not each of them. Only where both are weighed: whether they fit, and
+    whether they pay.
+    """
     if settings.draft != "auto" or settings.fit == "off" or settings.controller == "off":
-        return ()
-    return tuple(_path_text(path) for path in companions(model_path))
+        return {}
+    return {_path_text(found.path): found.unusable for found in companions(model_path)}
 
 
 def _path_text(path: Path) -> str:

@@ -28,7 +28,8 @@ DRAFTER_NAMES = ("draft", "eagle3", "mtp", "dflash", "dspark", "suffix", "ngram"
 _POOL_GAUGES = {
     "total_bytes": "Memory of a pool",
     "free_bytes": "Memory that could still be allocated without taking any from the target",
-    "others_bytes": "Memory that neither model holds",
+    "residents_bytes": "Memory of models that stay loaded while another one answers, mapped files not counted",
+    "others_bytes": "Memory that no model of homespec's holds",
     "reserve_bytes": "Kept free for everyone else",
     "low_bytes": "Low water mark",
     "high_bytes": "High water mark",
@@ -143,6 +144,7 @@ class _Page:
         for each in Phase:
             phase.add_metric([each.value], float(status.phase is each))
         yield phase
+        yield _gauge("homespec_degraded", "1 while a GPU that was asked for is missed", float(bool(status.degraded)))
         yield _counter("homespec_engine_restarts", "Engine processes that died", status.engine.restarts)
         starts = CounterMetricFamily("homespec_engine_starts", "Engine processes started, by cause", labels=["cause"])
         for cause in StartCause:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from homespec.cli import app
-from homespec.config_example import example
+from homespec.config.example import example
 
 _WIDTH = 100
 _HEAD = """\

@@ -15,7 +15,16 @@ from homespec.errors import RequestError
 from homespec.frames import Admit, EngineSettings, ReloadDrafter, Request, SetDrafter
 from homespec.memory_plan import MemoryPlan
 from homespec.metrics import Ledger
-from homespec.status import EngineStatus, Event, FirstTokenStatus, ModelStatus, Phase, QueueStatus, RequestStatus
+from homespec.status import (
+    EngineStatus,
+    Event,
+    FirstTokenStatus,
+    ModelStatus,
+    Phase,
+    QueueStatus,
+    RequestStatus,
+    ResidentStatus,
+)
 from homespec.supervision.job import Job
 from homespec.supervision.life import Life
 from homespec.supervision.limits import Limits
@@ -100,6 +109,11 @@ class Supervisor:
         """Models that do not answer at present are unloaded; one that is asked for is loaded again."""
         self._life.residents.give_up(reason)
 
+    def doubt_gpu(self, reason: str) -> None:
+        """What the driver says against a GPU of the engine's; empty: nothing."""
+        if self._life.gpu_doubt.hear(reason):
+            self.state.tell("engine", f"degraded, {reason}")
+
     def admit(self, way: Admit, reason: str) -> None:
         """The draft file did not fit when the engine was started, and does so now: have it loaded that way."""
         self._life.plan.admit(way)
@@ -169,6 +183,11 @@ class Supervisor:
         return self.state.detail
 
     @property
+    def degraded(self) -> str | None:
+        """Why requests get less than was asked for, or nothing for now; with the remedy. None: they do not."""
+        return self._life.degraded
+
+    @property
     def load_progress(self) -> float:
         return self.state.load_progress
 
@@ -229,6 +248,10 @@ class Supervisor:
         """Whether it is loaded while another model answers."""
         return plan in self._life.residents
 
+    def residents(self) -> tuple[ResidentStatus, ...]:
+        """Models that stay loaded while another one answers."""
+        return self._life.residents.status()
+
     def target_bytes(self, plan: Plan) -> int | None:
         """Of a loaded model: what it holds, or was planned to hold while another one answers; None: unknown."""
         snapshot = self.ledger.snapshot
@@ -247,8 +270,8 @@ class Supervisor:
         life, progress = self._life, self._life.progress
         return EngineStatus(
             pid=life.engine.child.pid if life.engine else None,
-            restarts=life.restarts,
-            last_exit=life.last_exit,
+            restarts=life.aftermath.restarts,
+            last_exit=life.aftermath.last_exit,
             progress=progress.counter,
             progress_age_s=time.monotonic() - progress.since if progress.busy else None,
             starts=dict(self.state.starts),

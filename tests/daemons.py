@@ -257,10 +257,15 @@ def running(
 
 def in_the_engine(folder: Path, code: str) -> dict[str, str]:
     """Environment that makes every engine process of a daemon run `code` before anything else."""
+    return in_processes(folder, "homespec.engine", code)
+
+
+def in_processes(folder: Path, argument: str, code: str) -> dict[str, str]:
+    """Environment that makes every Python with that argument run `code` before anything else."""
     site = folder / "site"
     site.mkdir()
     body = "\n".join(f"    {line}" for line in code.splitlines())
-    (site / "sitecustomize.py").write_text(f"import os, sys, time\nif 'homespec.engine' in sys.orig_argv:\n{body}\n")
+    (site / "sitecustomize.py").write_text(f"import os, sys, time\nif {argument!r} in sys.orig_argv:\n{body}\n")
     return {"PYTHONPATH": os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
@@ -312,6 +317,18 @@ def run_command(folder: Path, *arguments: str, environment: Mapping[str, str] | 
             check=False,
         )
     )
+
+
+def session_members(session: int) -> list[int]:
+    """Pids of the session that still run; a zombie that nobody reaps does not."""
+    members = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process.pid)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return members
 
 
 def has_ipv6_loopback() -> bool:

@@ -1,13 +1,18 @@
-"""What an engine process is given: its environment and its place in the queue of the OOM killer."""
+"""What an engine process is given, and how its end is seen and made sure of."""
 
 from __future__ import annotations
 
+import shlex
+import signal
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from homespec.child import engine_environment
-from tests.daemons import Daemon, eventually, running
+from homespec.child import EngineChild, engine_environment
+from homespec.frames import EngineSettings, Ready
+from tests.daemons import Daemon, eventually, in_processes, running, session_members
 from tests.kits.models import Models
 
 
@@ -57,3 +62,82 @@ def test_a_real_engine_has_it(models: Models, tmp_path: Path, users: dict[str, s
 
 def engine_goes_first(daemon: Daemon) -> bool:
     return oom_score_adj(daemon.engine_pid) > oom_score_adj(daemon.process.pid)
+
+
+def wrapper(folder: Path, commands: str = "") -> str:
+    """A Python that is a script and does not replace itself with the real one, as some distributions have it; or one
+    that runs other commands.
+    """
+    real = f'{shlex.quote(sys.executable)} "$@"'
+    script = folder / "python"
+    script.write_text(f"#!/bin/sh\n{commands or real}\nexit $?\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+async def ready_child(models: Models) -> EngineChild:
+    child = await EngineChild.start(EngineSettings(str(models.letters), "letters", exactness="fast", threads=1))
+    async for frame in child.frames():
+        if isinstance(frame, Ready):
+            return child
+    raise AssertionError(await child.wait())
+
+
+@pytest.mark.process
+async def test_behind_a_wrapper_the_engine_is_asked_to_end_and_none_of_both_is_left(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", wrapper(tmp_path))
+    child = await ready_child(models)
+    assert len(session_members(child.pid)) > 1
+    assert await child.stop() == "exited with code 0"
+    assert session_members(child.pid) == []
+
+
+@pytest.mark.process
+async def test_an_engine_that_hears_nothing_is_killed_with_its_wrapper(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", wrapper(tmp_path))
+    child = await ready_child(models)
+    for pid in session_members(child.pid):
+        psutil.Process(pid).send_signal(signal.SIGSTOP)
+    assert await child.stop() == "killed by SIGKILL"
+    eventually(lambda: not session_members(child.pid), "both are gone")
+
+
+@pytest.mark.process
+async def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = tmp_path / "heard"
+    script = (
+        f"trap 'touch {shlex.quote(str(heard))}' TERM; touch {shlex.quote(str(heard))}; while :; do sleep 0.1; done"
+    )
+    monkeypatch.setattr(sys, "executable", wrapper(tmp_path, script))
+    child = await EngineChild.start(EngineSettings("m.gguf", "m"))
+    eventually(heard.exists, "it ignores the signal")
+    heard.unlink()
+    psutil.Process(child.pid).terminate()
+    eventually(heard.exists, "it has ignored it")
+    assert await child.stop() == "killed by SIGKILL"
+    eventually(lambda: not session_members(child.pid), "what it has started is gone too")
+
+
+async def test_a_child_that_crashed_is_known_by_its_exit_code_and_is_no_zombie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", wrapper(tmp_path, "exit 1"))
+    child = await EngineChild.start(EngineSettings("m.gguf", "m"))
+    assert [frame async for frame in child.frames()] == []
+    assert await child.wait() == "exited with code 1"
+    assert not psutil.pid_exists(child.pid)
+    child.kill()  # harms nobody
+
+
+@pytest.mark.process
+def test_nothing_behind_a_wrapper_outlives_a_killed_daemon(models: Models, tmp_path: Path) -> None:
+    environment = in_processes(tmp_path, "serve", f"sys.executable = {wrapper(tmp_path)!r}")
+    with running(tmp_path, str(models.letters), environment=environment) as daemon:
+        assert len(session_members(daemon.engine_pid)) > 1
+        daemon.signal(signal.SIGKILL)
+        daemon.wait_exit()
+        eventually(lambda: not daemon.survivors(), "both find the daemon gone")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from homespec.config import Settings
-from homespec.config_sources import ENV_PREFIX
+from homespec.config.sources import ENV_PREFIX
 from homespec.ports import DEFAULT_PORT
 
 ROOT = Path(__file__).parents[1]

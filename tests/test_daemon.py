@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ import psutil
 import pytest
 
 from homespec.errors import ExitCode
-from tests.daemons import GREEDY, Daemon, Gate, eventually, has_ipv6_loopback, running
+from tests.daemons import GREEDY, Daemon, Gate, eventually, has_ipv6_loopback, running, session_members
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.process
@@ -66,7 +65,7 @@ def test_a_signal_ends_a_long_prompt(tmp_path: Path) -> None:
     body = {"prompt": [19556, 905] * 3500, "max_tokens": 1}
     with running(tmp_path, "--demo") as daemon, ThreadPoolExecutor() as pool:
         whole = pool.submit(daemon.post, "/v1/completions", body)
-        eventually(lambda: daemon.status()["requests"], "the prompt is in the engine")
+        eventually(lambda: daemon.status()["requests"], "the prompt is in the engine", 60)
         request = daemon.status()["requests"][0]
         assert request["num_prefilled_tokens"] < request["num_prompt_tokens"] == 7000
         ends_in_order(daemon, signal.SIGTERM)
@@ -112,18 +111,6 @@ def test_nothing_outlives_a_killed_daemon(models: Models, tmp_path: Path, busy: 
         eventually(lambda: not session_members(engine_pid), "its session is empty", ORPHAN_LIMIT_S)
         if busy:
             stream.drop()
-
-
-def session_members(session: int) -> list[int]:
-    """Pids of the session that still run; a zombie that nobody reaps does not."""
-    members = []
-    for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
-                members.append(process.pid)
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            continue
-    return members
 
 
 def test_nothing_outlives_a_daemon_that_is_killed_while_it_loads(models: Models, tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ from homespec.wire.keep_alive import keep_s
         (-1, math.inf),
         ("-1", math.inf),
         ("-1m", math.inf),
+        pytest.param(1e30, math.inf, id="beyond Go's durations"),
+        pytest.param(10**400, math.inf, id="beyond a float"),
+        pytest.param("1" * 400 + "h", math.inf, id="beyond a float, as text"),
     ],
 )
 def test_seconds_and_durations(value: Any, seconds: float | None) -> None:

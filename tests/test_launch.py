@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from homespec.config import Settings
 from homespec.frames import EngineSettings
 from homespec.launch import engine_settings
-from homespec.store.companions import copy_path
+from homespec.store.companions import SOURCE_KEY, copy_path
+from tests.kits.gguf_kit import markov_llama
 from tests.kits.models import Models
 
 
@@ -30,6 +32,14 @@ def test_auto_may_take_the_copy_that_lies_with_the_model(model: Path) -> None:
     settings = told(model)
     assert settings.draft_candidates == (str(copy_path(model, "Q2_K")),)
     assert settings.draft_path is None  # what fits is decided elsewhere
+
+
+def test_but_not_one_that_was_made_of_another_file(model: Path, models: Models) -> None:
+    tiny = replace(markov_llama(models.chain), metadata={SOURCE_KEY: "of another"})
+    other = tiny.write(copy_path(model, "Q4_0"))
+    settings = told(model)
+    assert set(settings.draft_candidates) == {str(copy_path(model, "Q2_K")), str(other)}
+    assert list(settings.outdated_candidates) == [str(other)]
 
 
 @pytest.mark.parametrize("settings", [{"draft": "off"}, {"controller": "off"}, {"fit": "off"}])

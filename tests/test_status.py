@@ -56,3 +56,4 @@ def test_others_hold_what_is_neither_free_nor_ours() -> None:
     assert pool.others_bytes == 45
     assert dataclasses.replace(pool, target=ModelMemory(80)).others_bytes == 0
     assert dataclasses.replace(pool, free_bytes=None).others_bytes is None
+    assert dataclasses.replace(pool, residents_bytes=40).others_bytes == 5

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _STEPS = (1, 2, 5, 10)
 _RATIO_TICKS = (0.1, 0.2, 0.25, 0.33, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 20)
 _RATIO_MARGIN = 1.04
-_MIN_GAP = 34.0
+_MIN_GAP = 40.0
 """Between two numbers on a ratio axis, in the plot's units."""
 
 

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from homespec.bench.measure import Endpoint, Sampler, named
+from homespec.bench.measure import Endpoint, Sampler
 from homespec.bench.options import STDOUT, Options
+from homespec.bench.other_server import other_server
 from homespec.bench.own_daemon import own_daemon
 from homespec.bench.progress import progress
 from homespec.bench.prompts import Prompt, load_prompts, select
@@ -33,16 +34,22 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def bench(options: Options) -> int:
     """Run it; the exit code. Raises HomespecError when nothing could be measured."""
     options.check()
-    prompts = select(load_prompts(options.prompts), options.categories, options.per_category)
+    found = load_prompts(options.prompts)
+    prompts = select(found.prompts, options.categories, options.per_category)
+    for note in found.notes:
+        print(f"homespec: {one_line(note)}", file=sys.stderr)
     sides = sides_of(options.drafters, options.max_draft_tokens, options.sweep, against=options.against is not None)
-    return asyncio.run(_Bench(options, prompts, sides).run())
+    return asyncio.run(_Bench(options, prompts, sides, found.notes).run())
 
 
 class _Bench:
-    def __init__(self, options: Options, prompts: Sequence[Prompt], sides: Sequence[Side]) -> None:
+    def __init__(
+        self, options: Options, prompts: Sequence[Prompt], sides: Sequence[Side], notes: Sequence[str]
+    ) -> None:
         self._options = options
         self._prompts = prompts
         self._sides = sides
+        self._notes = notes
         self._measured = Run()
         self._url = Client(options.url).url
         self._signal: int | None = None
@@ -53,13 +60,15 @@ class _Bench:
             failure = await self._work(tell)
         if not self._measured.trials:
             return self._without_report(failure)
+        if self._signal is not None:
+            self._measured.ended_code = 128 + self._signal
         if failure is not None:
             print(f"homespec: {one_line(str(failure))}", file=sys.stderr)
-        report = make_report(self._options, self._url, self._prompts, self._sides, self._measured, started)
+        report = make_report(
+            self._options, self._url, self._prompts, self._sides, self._measured, started, notes=self._notes
+        )
         _write(report, self._options)
-        if self._signal is not None:
-            return 128 + self._signal
-        return int(failure.exit_code if failure else report.exit_code)
+        return report.exit_code
 
     def _without_report(self, failure: HomespecError | None) -> int:
         """There is nothing to tell but why. Raises HomespecError unless a signal is the reason."""
@@ -68,7 +77,7 @@ class _Bench:
         if self._signal is not None:
             return 128 + self._signal
         refused = self._measured.failures[0]
-        raise HomespecError(f"every prompt was refused; {refused.question_id}: {refused.message}")
+        raise HomespecError(f"no prompt was answered; {refused.question_id} on {refused.side}: {refused.message}")
 
     async def _work(self, tell: Tell) -> HomespecError | None:
         """Measure until it is over, fails, or a signal comes; what failed."""
@@ -87,6 +96,7 @@ class _Bench:
         failure = work.exception()
         if isinstance(failure, HomespecError):
             self._measured.ended_early = str(failure)
+            self._measured.ended_code = int(failure.exit_code)
             return failure
         work.result()
         return None
@@ -127,14 +137,9 @@ class _Bench:
         endpoints = [Endpoint.of_daemon(side, client, run_id) for side in self._sides if side.is_ours]
         for side in self._sides:
             if not side.is_ours:
-                endpoints.append(await self._other_server(side))
+                endpoints.append(other := await other_server(side, self._options, run_id))
+                self._measured.against_model = other.fields.get("model")
         return endpoints
-
-    async def _other_server(self, side: Side) -> Endpoint:
-        other = Client(str(self._options.against).rstrip("/").removesuffix("/v1"), self._options.against_key)
-        with named(other):
-            model = await other.first_model()
-        return Endpoint(side, other, {"model": model} if model else {})
 
 
 def _write(report: Report, options: Options) -> None:

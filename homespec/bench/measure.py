@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from homespec.bench.patience import patiently
 from homespec.bench.prompts import Prompt
+from homespec.bench.server_name import OURS, Remedies, named
 from homespec.bench.sides import Side
 from homespec.bench.trial import Trial, Turn
 from homespec.client.answer import Answer
-from homespec.client.failures import StreamCutError, UnreachableError, describe
+from homespec.client.failures import StreamCutError
 from homespec.client.http import Client
 from homespec.errors import RequestError
 from homespec.stats import DraftStats
 from homespec.status import SpeculationReport
 
 CountTokens = Callable[[str], Awaitable[int]]
+_PENALTIES = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
 _SAMPLER = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
 """Our defaults, said aloud: other servers have others."""
 
@@ -34,7 +38,13 @@ class Sampler:
 
     def fields(self) -> dict[str, Any]:
         chain = _SAMPLER if self.temperature else {}
-        return {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed, **chain}
+        return {
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            **_PENALTIES,
+            **chain,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,7 @@ class Endpoint:
     client: Client
     fields: dict[str, Any]
     """What its requests carry beside the sampler and the messages."""
+    remedies: Remedies = OURS
 
     @classmethod
     def of_daemon(cls, side: Side, client: Client, run_id: str) -> Endpoint:
@@ -52,62 +63,76 @@ class Endpoint:
         return cls(side, client, {"speculative": side.speculative(), "cache_salt": f"bench-{run_id}-{side.name}"})
 
 
-@contextmanager
-def named(client: Client) -> Iterator[None]:
-    """Errors of the network say which server they are about."""
-    try:
-        yield
-    except UnreachableError as error:
-        raise UnreachableError(f"nothing answers at {client.url}: {error}; start it, or pass another URL") from error
-    except StreamCutError as error:
-        raise StreamCutError(f"{client.url}: {error}") from error
-    except RequestError as error:
-        if error.info.status != 401:
-            raise
-        raise RequestError(f"{client.url}: {describe(error)}", status=401) from error
+@dataclass(slots=True)
+class Asker:
+    """Has conversations, and counts the requests that they took."""
 
+    count_tokens: CountTokens
+    """The daemon's tokenizer, for the answers of all sides."""
+    num_answering: Counter[str] = field(default_factory=Counter)
+    """Requests that began to be answered, per side."""
 
-async def ask(endpoint: Endpoint, prompt: Prompt, sampler: Sampler, count_tokens: CountTokens) -> Trial:
-    """Have the conversation; each turn follows the side's own answers. Raises what the clients raise."""
-    messages: list[dict[str, str]] = []
-    turns = []
-    for text in prompt.turns:
-        messages.append({"role": "user", "content": text})
-        answer = await _stream(endpoint, messages, sampler)
-        turns.append(_turn(answer, await count_tokens(answer.text)))
-        messages.append({"role": "assistant", "content": answer.text})
-    return Trial(prompt.question_id, prompt.category, endpoint.side.name, tuple(turns))
+    async def ask(self, endpoint: Endpoint, prompt: Prompt, sampler: Sampler) -> Trial:
+        """Each turn follows the side's own answers. Raises PromptRefused, PromptFailed, and what the clients raise."""
+        messages: list[dict[str, str]] = []
+        turns = []
+        for text in prompt.turns:
+            messages.append({"role": "user", "content": text})
+            with named(endpoint.client, endpoint.remedies):
+                answer, again = await patiently(lambda: self._stream(endpoint, messages, sampler))
+            turns.append(await self._turn(answer, again=again))
+            # As chats do: thoughts are not part of the conversation.
+            messages.append({"role": "assistant", "content": answer.content or answer.text})
+        return Trial(prompt.question_id, prompt.category, endpoint.side.name, tuple(turns))
 
-
-async def _stream(endpoint: Endpoint, messages: Sequence[dict[str, str]], sampler: Sampler) -> Answer:
-    body = {"messages": messages, "stream": True, **sampler.fields(), **endpoint.fields}
-    answer = Answer()
-    with named(endpoint.client):
+    async def _stream(self, endpoint: Endpoint, messages: Sequence[dict[str, str]], sampler: Sampler) -> Answer:
+        body = {
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **sampler.fields(),
+            **endpoint.fields,
+        }
+        answer, has_begun = Answer(), False
         try:
             async with aclosing(endpoint.client.chat(body)) as chunks:
                 async for data in chunks:
+                    if not has_begun:
+                        self.num_answering[endpoint.side.name] += 1
+                        has_begun = True
                     answer.add(data)
         except msgspec.DecodeError as error:
             raise StreamCutError(f"something came that is not a chat chunk: {error}") from error
-    return answer
+        except RequestError as error:
+            if not answer.text:
+                raise
+            raise StreamCutError(f"the answer ended with an error: {error}") from error
+        return answer
 
-
-def _turn(answer: Answer, num_tokens: int) -> Turn:
-    report = answer.speculation
-    return Turn(
-        text=answer.text,
-        num_tokens=num_tokens,
-        time_to_first_token_s=answer.time_to_first_token_s,
-        decode_s=(answer.time_to_last_token_s or 0) - (answer.time_to_first_token_s or 0),
-        finish_reason=answer.finish_reason,
-        num_generated=answer.timings.predicted_n if answer.timings else None,
-        rounds=report.rounds if report else None,
-        stats=_stats(report) if report else DraftStats(),
-        drafters=dict(report.drafters) if report else {},
-        reason=report.reason if report else "",
-        draft_ms=_number(answer.reported.get("draft_ms")),
-        verify_ms=_number(answer.reported.get("verify_ms")),
-    )
+    async def _turn(self, answer: Answer, *, again: bool) -> Turn:
+        report, usage = answer.speculation, answer.usage
+        cached = _count(answer, "cache_n", usage.cached_tokens if usage else None)
+        # llama-server's count leaves out what was cached, OpenAI's holds it.
+        whole = usage.prompt_tokens if usage else None
+        computed = _count(answer, "prompt_n", None if whole is None or cached is None else whole - cached)
+        return Turn(
+            text=answer.text,
+            num_tokens=await self.count_tokens(answer.text),
+            num_first_tokens=await self.count_tokens(answer.first_text),
+            time_to_first_token_s=answer.time_to_first_token_s,
+            decode_s=(answer.time_to_last_token_s or 0) - (answer.time_to_first_token_s or 0),
+            finish_reason=answer.finish_reason,
+            num_generated=_count(answer, "predicted_n", usage.completion_tokens if usage else None),
+            num_computed_prompt=None if cached is None else computed,
+            num_cached_prompt=cached,
+            asked_again=again,
+            rounds=report.rounds if report else None,
+            stats=_stats(report) if report else DraftStats(),
+            drafters=dict(report.drafters) if report else {},
+            reason=report.reason if report else "",
+            draft_ms=_number(answer.reported.get("draft_ms")),
+            verify_ms=_number(answer.reported.get("verify_ms")),
+        )
 
 
 def _stats(report: SpeculationReport) -> DraftStats:
@@ -115,6 +140,12 @@ def _stats(report: SpeculationReport) -> DraftStats:
     num_drafts = sum(report.drafters.values())
     per_position = [round(share * num_drafts) for share in report.per_position]
     return DraftStats(num_drafts, report.drafted, report.accepted, per_position)
+
+
+def _count(answer: Answer, name: str, otherwise: int | None) -> int | None:
+    """Of the server's timings, in llama-server's words; else what it said in OpenAI's."""
+    value = _number(answer.reported.get(name))
+    return otherwise if value is None else int(value)
 
 
 def _number(value: Any) -> float | None:

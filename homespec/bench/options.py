@@ -26,6 +26,8 @@ class Options:
     against: str | None = None
     """Another OpenAI server."""
     against_key: str | None = None
+    against_model: str | None = None
+    """None: the only one that it lists."""
     drafters: tuple[str, ...] = ("auto",)
     max_draft_tokens: int | None = None
     sweep: tuple[int, ...] = ()
@@ -43,6 +45,10 @@ class Options:
         """Raise ConfigError for what could only fail later, after minutes of measuring."""
         if self.sweep and self.max_draft_tokens is not None:
             raise ConfigError("--sweep and --max-draft-tokens both say D; leave one of them out")
+        if self.against_model is not None and self.against is None:
+            raise ConfigError(
+                f"--against-model {self.against_model!r} names a model of another server; add --against URL"
+            )
         if self.max_draft_tokens is not None:
             _check_draft_length(self.max_draft_tokens, "--max-draft-tokens")
         if len(set(self.drafters)) < len(self.drafters):

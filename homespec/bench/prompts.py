@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-import msgspec
-
+from homespec.bench.prompt_rows import Row, json_rows
+from homespec.bench.prompt_table import is_table, table_rows
 from homespec.errors import ConfigError
+
+PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
+"""What SPEED-Bench publishes instead of texts that it may not pass on; its prepare.py fetches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +26,17 @@ class Prompt:
     turns: tuple[str, ...]
 
 
-class _Line(msgspec.Struct):
-    """One line of a prompts file; other fields are skipped."""
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """What a file holds, every prompt once and every id once."""
 
-    question_id: str | int
-    category: str
-    turns: list[str]
-
-
-_decoder = msgspec.json.Decoder(_Line)
+    prompts: tuple[Prompt, ...]
+    notes: tuple[str, ...] = ()
+    """What of the file is not asked, and why."""
 
 
-def load_prompts(path: Path | None) -> list[Prompt]:
-    """The prompts of a JSONL file; None: our own set. Raises ConfigError that names the line."""
+def load_prompts(path: Path | None) -> PromptSet:
+    """The prompts of a JSONL, JSON or parquet file; None: our own set. Raises ConfigError that names the place."""
     if path is None:
         return parse_prompts(files("homespec.bench").joinpath("data/prompts.jsonl").read_bytes(), "our own prompts")
     try:
@@ -44,33 +45,56 @@ def load_prompts(path: Path | None) -> list[Prompt]:
         raise ConfigError(f"prompts file {path} cannot be read: {error.strerror}; check --prompts") from error
 
 
-def parse_prompts(data: bytes, origin: str) -> list[Prompt]:
-    """One prompt per line; empty lines are skipped. Raises ConfigError for a bad line, and for a prompt that is there
-    twice: whatever remembers would answer it faster the second time.
+def parse_prompts(data: bytes, origin: str) -> PromptSet:
+    """A prompt that is there twice is taken once: whatever remembers would answer it faster the second time. Texts that
+    are to be fetched elsewhere are left out. Raises ConfigError for a bad row, for an id with two meanings, and when
+    nothing is left.
     """
-    prompts: list[Prompt] = []
-    line_of: dict[tuple[str, ...], int] = {}
-    for number, line in enumerate(data.splitlines(), start=1):
-        if not line.strip():
-            continue
-        where = f"{origin}, line {number}"
-        prompt = _parse_line(line, where)
-        if (first := line_of.setdefault(prompt.turns, number)) != number:
-            raise ConfigError(f"{where}: the same turns as in line {first}; every prompt may be asked once")
-        prompts.append(prompt)
-    if not prompts:
-        raise ConfigError(f"{origin} holds no prompt; each line is {{'question_id', 'category', 'turns'}} in JSON")
-    return prompts
+    rows = table_rows(data, origin) if is_table(data, origin) else json_rows(data, origin)
+    known = [row for row in rows if not any(PLACEHOLDER in turn for turn in row.turns)]
+    if rows and not known:
+        raise ConfigError(
+            f"{origin} holds only placeholders ({len(rows)}) for texts that SPEED-Bench may not pass on; "
+            f"fetch them with its prepare.py, then pass what that writes"
+        )
+    if not rows:
+        raise ConfigError(f"{origin} holds no prompt; each is {{'question_id', 'category', 'turns'}} in JSON")
+    prompts, repeats = _once_each(known, origin)
+    return PromptSet(tuple(prompts), tuple(_notes(origin, repeats, len(rows) - len(known))))
 
 
-def _parse_line(line: bytes, where: str) -> Prompt:
-    try:
-        fields = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: {error}; each line is {{'question_id', 'category', 'turns'}} in JSON") from error
-    if not fields.turns or not all(turn.strip() for turn in fields.turns):
-        raise ConfigError(f"{where}: turns is empty or holds an empty text; the user must say something")
-    return Prompt(str(fields.question_id), fields.category, tuple(fields.turns))
+def _once_each(rows: Iterable[Row], origin: str) -> tuple[list[Prompt], list[tuple[Row, Row]]]:
+    """The prompts, and the rows that ask one of them again, each with the first that did.
+
+    Answers of two sides are paired by id, so an id must mean one prompt.
+    """
+    first_of: dict[tuple[str, ...], Row] = {}
+    repeats: list[tuple[Row, Row]] = []
+    row_of: dict[str, Row] = {}
+    for row in rows:
+        first = row_of.setdefault(row.question_id, row)
+        if first.key != row.key:
+            raise ConfigError(
+                f"{origin}, {first.place} and {row.place}: question_id {row.question_id!r} has two different turns; "
+                f"give each prompt an id of its own"
+            )
+        if (asked := first_of.setdefault(row.key, row)) is not row:
+            repeats.append((row, asked))
+    return [Prompt(row.question_id, row.category, row.turns) for row in first_of.values()], repeats
+
+
+def _notes(origin: str, repeats: Sequence[tuple[Row, Row]], num_placeholders: int) -> Iterable[str]:
+    if repeats:
+        again, first = repeats[0]
+        yield (
+            f"{len(repeats)} prompts of {origin} repeat earlier ones and are asked once; "
+            f"the first of them is {again.question_id!r}, whose {again.place} says the same as {first.place}"
+        )
+    if num_placeholders:
+        yield (
+            f"{num_placeholders} prompts of {origin} are placeholders for texts that SPEED-Bench may not pass on, "
+            f"and are left out; its prepare.py fetches them"
+        )
 
 
 def categories_of(prompts: Iterable[Prompt]) -> list[str]:
@@ -85,7 +109,7 @@ def select(prompts: Sequence[Prompt], categories: Sequence[str], per_category: i
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"category {name!r} is not in the prompts{hint} There are: {', '.join(known)}")
+            raise ConfigError(f"category {name!r} is not in the prompts{hint}; there are: {', '.join(known)}")
     wanted = set(categories or known)
     taken: Counter[str] = Counter()
     chosen = []

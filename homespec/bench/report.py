@@ -17,7 +17,7 @@ OVERALL = "overall"
 
 @dataclass(frozen=True, slots=True)
 class SideResult:
-    """One side in one category. What its server does not say is None."""
+    """One side in one category, over the prompts that every side answered. What its server does not say is None."""
 
     num_answers: int
     num_tokens: int
@@ -38,6 +38,7 @@ class SideResult:
     drafters: dict[str, int]
     """Rounds drafted, per drafter."""
     peak_rss_bytes: int | None
+    """Over all of its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,13 @@ class Comparison:
     baseline: str
     num_pairs: int
     num_untimed: int
-    """Pairs with an answer too short for a speed; they count for nothing but `num_identical`."""
+    """Pairs with an answer too short for a speed; they count for no ratio of speeds."""
+    num_first_tokens: int
+    """Pairs whose times to first token are compared: at the first try, with as much of the prompt to compute."""
     num_identical: int
     """Pairs with the same text."""
+    length_ratio: float | None
+    """Tokens of the side's answers ÷ tokens of the baseline's."""
     ratio: float | None
     """Geometric mean of the side's tokens/s ÷ the baseline's."""
     ratio_spread: Spread | None
@@ -90,6 +95,8 @@ class Machine:
     homespec: str
     url: str
     against: str | None
+    against_model: str | None
+    """What the other server was asked for; None: it lists no names."""
     model: str | None
     description: str | None
     devices: tuple[str, ...]
@@ -119,6 +126,8 @@ class Report:
     trials: tuple[Trial, ...]
     ended_early: str | None
     """Why some trials are missing; None for a whole run."""
+    ended_code: int | None
+    """The exit code of that."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -130,7 +139,12 @@ class Report:
         return tuple(side for side in self.sides if side.is_ours and not side.swept and side.name != PLAIN)
 
     @property
-    def exit_code(self) -> ExitCode:
+    def exit_code(self) -> int:
+        """Of the bench: of what ended it early, else of the verdicts."""
+        return int(self.judgement) if self.ended_code is None else self.ended_code
+
+    @property
+    def judgement(self) -> ExitCode:
         """SLOWER when drafting lost overall or in a category."""
         verdicts = {
             comparison.verdict

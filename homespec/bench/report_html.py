@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from homespec.bench import svg, words
-from homespec.bench.report import Group, Report
+from homespec.bench.report import OVERALL, Group, Report, SideResult
 from homespec.bench.sides import PLAIN
 from homespec.bench.svg import Point, Row
 from homespec.bench.verdict import TOLERANCE, Verdict
@@ -18,6 +18,13 @@ from homespec.units import format_bytes
 
 NUM_COLOURS = 6
 _KINDS = {Verdict.FASTER: "good", Verdict.SLOWER: "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class SideTable:
+    titles: list[str]
+    rows: list[tuple[str, str, dict[str, str]]]
+    """Category, side, and its cells by title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ def render_html(report: Report) -> str:
         when=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.time_unix)),
         subtitle=words.what_was_measured(report),
         headline=words.headline(report),
+        side_table=_side_table(report),
         forests=_forests(report),
         speeds=_speeds(report),
         sweeps=_sweeps(report),
@@ -46,9 +54,36 @@ def render_html(report: Report) -> str:
 
 
 def _colours(report: Report) -> dict[str, str]:
-    """CSS class of each side; plain is always grey."""
-    others = [side.name for side in report.sides if side.name != PLAIN]
-    return {PLAIN: "plain"} | {name: f"c{index % NUM_COLOURS}" for index, name in enumerate(others)}
+    """CSS class of each side, the same in all plots; plain is always grey, and all D of a drafter share one."""
+    key_of = {side.name: (side.swept, side.drafter if side.swept else side.name) for side in report.sides}
+    del key_of[PLAIN]
+    place_of = {key: index for index, key in enumerate(dict.fromkeys(key_of.values()))}
+    return {PLAIN: "plain"} | {name: f"c{place_of[key] % NUM_COLOURS}" for name, key in key_of.items()}
+
+
+def _side_table(report: Report) -> SideTable:
+    """Without the columns that nobody fills."""
+    rows = [(group.name, name, _side_cells(result)) for group in report.groups for name, result in group.sides.items()]
+    titles = [
+        title for title in (rows[0][2] if rows else {}) if any(cells[title] != words.UNKNOWN for *_, cells in rows)
+    ]
+    return SideTable(titles, rows)
+
+
+def _side_cells(result: SideResult) -> dict[str, str]:
+    drafted = f"{result.accepted} / {result.drafted} ({words.percent(result.acceptance_rate)})"
+    drafters = ", ".join(f"{name} {rounds}" for name, rounds in result.drafters.items())
+    return {
+        "tokens/s": words.spread_text(result.tokens_per_second),
+        "first token, ms": words.spread_text(result.time_to_first_token_s, 0, 1000),
+        "AL": words.number(result.acceptance_length),
+        "accepted / drafted": drafted if result.drafted else words.UNKNOWN,
+        "rows per token": words.number(result.rows_per_token),
+        "draft ms": words.number(result.draft_ms_per_round),
+        "verify ms": words.number(result.verify_ms_per_round),
+        "drafters (rounds)": drafters or words.UNKNOWN,
+        "peak RSS": words.UNKNOWN if result.peak_rss_bytes is None else format_bytes(result.peak_rss_bytes),
+    }
 
 
 def _forests(report: Report) -> list[tuple[str, Markup]]:
@@ -68,8 +103,9 @@ def _row(group: Group, side: str, baseline: str) -> Row | None:
     each = group.comparison(side, baseline)
     if each is None or each.ratio is None:
         return None
-    text = f"{words.times(each.ratio)} ({words.span(each.low, each.high)})"
-    return Row(group.name, each.ratio, each.low, each.high, _KINDS.get(each.verdict, "same"), text)
+    interval = "" if each.low is None else f" ({words.span(each.low, each.high)})"
+    kind, text = _KINDS.get(each.verdict, "same"), words.times(each.ratio) + interval
+    return Row(group.name, each.ratio, each.low, each.high, kind, text, is_total=group.name == OVERALL)
 
 
 def _speeds(report: Report) -> Figure | None:
@@ -87,12 +123,13 @@ def _speeds(report: Report) -> Figure | None:
             groups.append((group.name, members))
     if len(shown) < 2 or not groups:
         return None
-    return Figure({name: colours[name] for name in shown}, Markup(svg.bars(groups, "tokens/s")))
+    return Figure({name: colours[name] for name in shown}, Markup(svg.bars(groups, "tokens/s", OVERALL)))
 
 
 def _sweeps(report: Report) -> list[Figure]:
     """Acceptance length and speedup over D, one curve per drafter; the plain side is D = 0."""
     swept = [side for side in report.sides if side.swept and side.name in report.overall.sides]
+    colours = {str(side.drafter): _colours(report)[side.name] for side in swept}
     lengths: dict[str, list[Point]] = {}
     ratios: dict[str, list[Point]] = {}
     for side in swept:
@@ -105,7 +142,7 @@ def _sweeps(report: Report) -> list[Figure]:
             point = Point(limit, compared.ratio, compared.low, compared.high)
             ratios.setdefault(drafter, [Point(0, 1)]).append(point)
     return [
-        _curves(series, "D, most tokens drafted per round", label, unity=True)
+        _curves(series, "D, most tokens drafted per round", label, colours, unity=True)
         for series, label in ((lengths, "acceptance length"), (ratios, "speed ÷ plain"))
         if series
     ]
@@ -123,7 +160,9 @@ def _positions(report: Report) -> Figure | None:
         if side.name in report.overall.sides and (not side.swept or largest[side.drafter] == side.name)
     }
     drawn = {name: points for name, points in series.items() if points}
-    return _curves(drawn, "position in the draft", "share of rounds that accepted it") if drawn else None
+    if not drawn:
+        return None
+    return _curves(drawn, "position in the draft", "share of rounds that accepted it", _colours(report))
 
 
 def _verify(report: Report) -> Figure | None:
@@ -134,10 +173,13 @@ def _verify(report: Report) -> Figure | None:
         ]
         for cost in report.verify_cost
     }
-    return _curves(series, "rows of a target pass", "milliseconds") if series else None
+    colours = {name: f"c{index % NUM_COLOURS}" for index, name in enumerate(series)}
+    return _curves(series, "rows of a target pass", "milliseconds", colours) if series else None
 
 
-def _curves(series: dict[str, list[Point]], x_label: str, y_label: str, *, unity: bool = False) -> Figure:
-    key = {name: f"c{index % NUM_COLOURS}" for index, name in enumerate(series)}
+def _curves(
+    series: dict[str, list[Point]], x_label: str, y_label: str, colours: dict[str, str], *, unity: bool = False
+) -> Figure:
+    key = {name: colours[name] for name in series}
     drawn = [(key[name], points) for name, points in series.items()]
     return Figure(key, Markup(svg.lines(drawn, x_label, y_label, unity=unity)))

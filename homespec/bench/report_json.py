@@ -13,5 +13,5 @@ def render_json(report: Report) -> str:
     for trial in body["trials"]:
         for turn in trial["turns"]:
             del turn["text"]
-    body["exit_code"] = int(report.exit_code)
+    body["exit_code"] = report.exit_code
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()

@@ -38,7 +38,7 @@ def print_report(report: Report, file: TextIO) -> None:
             console.print("", table)
     if hindsight := _hindsight_table(report, console.width):
         console.print("", hindsight)
-    console.print("", _side_table(report), "")
+    console.print("", _side_table(report) or "no prompt was answered by all sides", "")
     if curves := _curves(report, console.width):
         console.print(Text.from_ansi(curves))
     for line in _last_words(report):
@@ -118,7 +118,8 @@ def _drawn(each: Comparison, axis: Axis) -> Text:
     return Text("".join(cells), style=_STYLES.get(each.verdict, "dim"))
 
 
-def _side_table(report: Report) -> Table:
+def _side_table(report: Report) -> Table | None:
+    """None when no prompt was answered by all of them."""
     table = _table("sides")
     # A sweep of many sides in every category fills screens: the page has them.
     groups = [report.overall] if any(side.swept for side in report.sides) else report.groups
@@ -127,6 +128,8 @@ def _side_table(report: Report) -> Table:
         for group in groups
         for index, (name, result) in enumerate(group.sides.items())
     ]
+    if not cells:
+        return None
     # What nobody says has no column.
     names = [name for name in cells[0] if any(row[name] != words.UNKNOWN for row in cells)]
     for name in names:

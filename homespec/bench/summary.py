@@ -15,6 +15,8 @@ from homespec.bench.verdict import CONFIDENCE, category_level, judge
 from homespec.stats import DraftStats
 
 T = TypeVar("T")
+PREFILL_SHARE, PREFILL_SLACK = 0.1, 8
+"""Prompts differ in what is computed of them when more than this share of their tokens does, and so many tokens."""
 Pair = tuple[Trial, Trial]
 """The side's trial and the baseline's, of the same prompt."""
 
@@ -31,7 +33,7 @@ def summarise(trials: Sequence[Trial], sides: Sequence[Side]) -> tuple[Group, tu
 
 def _group(name: str, trials: Sequence[Trial], sides: Sequence[Side], level: float) -> Group:
     by_side = {side.name: [trial for trial in trials if trial.side == side.name] for side in sides}
-    results = {name: _side_result(own) for name, own in by_side.items() if own}
+    results = _side_results({name: own for name, own in by_side.items() if own})
     pairs_of = {(side, base): _pairs(by_side[side], by_side[base]) for side, base in _compared(sides)}
     comparisons = [_compare(side, base, pairs, level) for (side, base), pairs in pairs_of.items() if pairs]
     best = _fastest_fixed(sides, comparisons)
@@ -64,7 +66,7 @@ def _pairs(trials: Iterable[Trial], baseline: Iterable[Trial]) -> list[Pair]:
 
 def _compare(side: str, baseline: str, pairs: Sequence[Pair], level: float) -> Comparison:
     logs = _log_ratios(pairs, lambda trial: trial.tokens_per_second)
-    first_logs = _log_ratios(pairs, lambda trial: trial.time_to_first_token_s)
+    first_logs = _log_ratios([pair for pair in pairs if same_prefill(*pair)], lambda trial: trial.time_to_first_token_s)
     all_logs = [log for values in logs.values() for log in values]
     all_first = [-log for values in first_logs.values() for log in values]
     interval = mean_interval(list(logs.values()), level)
@@ -73,7 +75,9 @@ def _compare(side: str, baseline: str, pairs: Sequence[Pair], level: float) -> C
         baseline=baseline,
         num_pairs=len(pairs),
         num_untimed=len(pairs) - len(all_logs),
+        num_first_tokens=len(all_first),
         num_identical=sum(left.texts == right.texts for left, right in pairs),
+        length_ratio=_length_ratio(pairs),
         ratio=_exp(interval.mean) if interval else None,
         ratio_spread=spread([math.exp(log) for log in all_logs]),
         low=_exp(interval.low) if interval else None,
@@ -83,6 +87,20 @@ def _compare(side: str, baseline: str, pairs: Sequence[Pair], level: float) -> C
         first_token_ratio=_exp(sum(all_first) / len(all_first)) if all_first else None,
         verdict=judge(interval),
     )
+
+
+def same_prefill(trial: Trial, baseline: Trial) -> bool:
+    """Whether both had about as much of the prompt to compute; yes where a server does not say."""
+    ours, theirs = trial.num_computed_prompt, baseline.num_computed_prompt
+    if ours is None or theirs is None:
+        return True
+    return abs(ours - theirs) <= max(PREFILL_SLACK, PREFILL_SHARE * max(ours, theirs))
+
+
+def _length_ratio(pairs: Sequence[Pair]) -> float | None:
+    """Of all tokens of the answers."""
+    baseline = sum(right.num_tokens for _, right in pairs)
+    return sum(left.num_tokens for left, _ in pairs) / baseline if baseline else None
 
 
 def _log_ratios(pairs: Sequence[Pair], value: Callable[[Trial], float | None]) -> Mapping[str, list[float]]:
@@ -95,7 +113,20 @@ def _log_ratios(pairs: Sequence[Pair], value: Callable[[Trial], float | None]) -
     return logs
 
 
-def _side_result(trials: Sequence[Trial]) -> SideResult:
+def _side_results(by_side: Mapping[str, Sequence[Trial]]) -> dict[str, SideResult]:
+    """Over the prompts that all of them answered: what one refuses is often the long ones, which are slow for all."""
+    answered = [{trial.question_id for trial in trials} for trials in by_side.values()]
+    common = set.intersection(*answered) if answered else set()
+    results = {}
+    for name, trials in by_side.items():
+        peak = max(_known(trial.engine_rss_bytes for trial in trials), default=None)
+        shared = [trial for trial in trials if trial.question_id in common]
+        if shared:
+            results[name] = _side_result(shared, peak)
+    return results
+
+
+def _side_result(trials: Sequence[Trial], peak_rss_bytes: int | None) -> SideResult:
     stats = DraftStats()
     drafters: Counter[str] = Counter()
     for trial in trials:
@@ -118,7 +149,7 @@ def _side_result(trials: Sequence[Trial]) -> SideResult:
         draft_ms_per_round=_per_round(telling, lambda trial: trial.draft_ms),
         verify_ms_per_round=_per_round(telling, lambda trial: trial.verify_ms),
         drafters=dict(drafters),
-        peak_rss_bytes=max(_known(trial.engine_rss_bytes for trial in trials), default=None),
+        peak_rss_bytes=peak_rss_bytes,
     )
 
 

@@ -9,7 +9,9 @@ from html import escape
 from homespec.bench.axis import Axis, around_one, from_zero, of_counts
 
 WIDTH = 720
-_LABEL_WIDTH, _VALUE_WIDTH = 130, 150
+_MIN_LABEL_WIDTH, _MAX_LABEL_WIDTH, _VALUE_WIDTH = 130, 240, 150
+_CHAR_WIDTH = 7.2
+"""Of a label, on average and on the safe side."""
 _ROW, _BAR = 24, 9
 _LINES_WIDTH, _LINES_HEIGHT = 344, 240
 _MARGIN = 44
@@ -36,13 +38,15 @@ class Row:
     kind: str
     """CSS class of its colour."""
     text: str
+    is_total: bool = False
+    """Of all the others; a line parts it from them."""
 
 
 def forest(rows: Sequence[Row], band: tuple[float, float]) -> str:
     """One ratio per row around a line at 1, with a band in which a difference is none."""
     axis = around_one(
         [each for row in rows for each in (row.value, row.low, row.high) if each is not None],
-        _LABEL_WIDTH,
+        _label_width([row.label for row in rows]),
         WIDTH - _VALUE_WIDTH,
     )
     bottom = _ROW * len(rows) + 6
@@ -50,20 +54,28 @@ def forest(rows: Sequence[Row], band: tuple[float, float]) -> str:
     parts = [f'<rect class="band" x="{left:.1f}" y="0" width="{right - left:.1f}" height="{bottom}"/>']
     parts += _vertical_grid(axis, bottom, suffix="×")
     for index, row in enumerate(rows):
+        if row.is_total and index:
+            parts.append(_rule(_ROW * index + 3))
         parts += _forest_row(row, axis, _ROW * index + _ROW / 2 + 3)
     return _svg(WIDTH, bottom + 22, parts, "speedup with its interval, per category")
 
 
-def bars(groups: Sequence[tuple[str, Sequence[tuple[str, Point]]]], unit: str) -> str:
-    """Horizontal bars from 0, several per group: (group, [(class, value with its quartiles)])."""
+def bars(groups: Sequence[tuple[str, Sequence[tuple[str, Point]]]], unit: str, total: str = "") -> str:
+    """Horizontal bars from 0, several per group: (group, [(class, value with its quartiles)]).
+
+    total: the group of all the others; a line parts it from them.
+    """
     points = [point for _, members in groups for _, point in members]
-    axis = from_zero([point.high or point.y for point in points], _LABEL_WIDTH, WIDTH - 60)
+    label_width = _label_width([label for label, _ in groups])
+    axis = from_zero([point.high or point.y for point in points], label_width, WIDTH - 60)
     height = _BAR * max((len(members) for _, members in groups), default=1) + 10
     bottom = height * len(groups) + 4
     parts = _vertical_grid(axis, bottom, suffix="")
     for index, (label, members) in enumerate(groups):
         top = height * index + 5
-        parts.append(_text(_LABEL_WIDTH - 8, top + (height - 10) / 2 + 4, label, "end"))
+        if label == total and index:
+            parts.append(_rule(top - 4))
+        parts.append(_label(label, label_width, top + (height - 10) / 2 + 4, is_total=label == total))
         for place, (kind, point) in enumerate(members):
             parts += _bar(kind, point, axis, top + _BAR * place)
     return _svg(WIDTH, bottom + 22, parts, f"{unit} per category")
@@ -92,14 +104,15 @@ def lines(series: Sequence[tuple[str, Sequence[Point]]], x_label: str, y_label: 
 
 
 def _forest_row(row: Row, axis: Axis, middle: float) -> list[str]:
-    parts = [_text(_LABEL_WIDTH - 8, middle + 4, row.label, "end")]
+    parts = [_label(row.label, axis.start, middle + 4, is_total=row.is_total)]
     if row.low is not None and row.high is not None:
         left, right = axis.place(row.low), axis.place(row.high)
         parts.append(
             f'<line class="whisker {row.kind}" x1="{left:.1f}" x2="{right:.1f}" y1="{middle:g}" y2="{middle:g}"/>'
         )
     parts.append(f'<circle class="dot {row.kind}" cx="{axis.place(row.value):.1f}" cy="{middle:g}" r="4.5"/>')
-    parts.append(_text(WIDTH - _VALUE_WIDTH + 10, middle + 4, row.text, "start", "value"))
+    kind = "value total" if row.is_total else "value"
+    parts.append(_text(WIDTH - _VALUE_WIDTH + 10, middle + 4, row.text, "start", kind))
     return parts
 
 
@@ -138,8 +151,25 @@ def _vertical_grid(axis: Axis, bottom: float, suffix: str) -> list[str]:
     return parts
 
 
-def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def _label_width(labels: Sequence[str]) -> float:
+    longest = max(map(len, labels), default=0) * _CHAR_WIDTH + 12
+    return min(max(longest, _MIN_LABEL_WIDTH), _MAX_LABEL_WIDTH)
+
+
+def _label(text: str, width: float, y: float, *, is_total: bool) -> str:
+    """Left of the plot; one that is too long for that place is cut, and whole under the pointer."""
+    most = int((width - 12) / _CHAR_WIDTH)
+    shown = text if len(text) <= most else text[: most - 1] + "…"
+    return _text(width - 8, y, shown, "end", "label total" if is_total else "label", text if shown != text else "")
+
+
+def _rule(y: float) -> str:
+    return f'<line class="grid" x1="0" x2="{WIDTH}" y1="{y:g}" y2="{y:g}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "label", tip: str = "") -> str:
+    title = f"<title>{escape(tip)}</title>" if tip else ""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{title}{escape(text)}</text>'
 
 
 def _svg(width: float, height: float, parts: Sequence[str], name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from homespec.stats import DraftStats
 
@@ -23,8 +24,15 @@ class Turn:
     decode_s: float
     """From the first text to the last."""
     finish_reason: str | None
+    num_first_tokens: int = 1
+    """In the first piece of text that came, which servers may hold back until it is several tokens."""
     num_generated: int | None = None
     """The server's own count."""
+    num_computed_prompt: int | None = None
+    """Tokens of the prompt that were not in its cache."""
+    num_cached_prompt: int | None = None
+    asked_again: bool = False
+    """The first try broke off: what it left in the cache is no measure of a first token."""
     rounds: int | None = None
     """Target passes after the prompt."""
     stats: DraftStats = field(default_factory=DraftStats)
@@ -37,8 +45,8 @@ class Turn:
 
     @property
     def num_timed_tokens(self) -> int:
-        """The first token comes out of the prompt's pass: the rate counts those after it."""
-        return max(self.num_tokens - 1, 0)
+        """The first ones come with the prompt's pass: the rate counts those after the clock started."""
+        return max(self.num_tokens - max(self.num_first_tokens, 1), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,12 @@ class Trial:
     @property
     def time_to_first_token_s(self) -> float | None:
         """Of the first turn: later ones find most of their prompt in the cache."""
-        return self.turns[0].time_to_first_token_s
+        return None if self.turns[0].asked_again else self.turns[0].time_to_first_token_s
+
+    @property
+    def num_computed_prompt(self) -> int | None:
+        """What the first token had to wait for."""
+        return self.turns[0].num_computed_prompt
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -97,12 +110,20 @@ class Trial:
         return _sum([turn.verify_ms for turn in self.turns])
 
 
+class FailureKind(StrEnum):
+    REFUSED = "refused"
+    """The server said that it does not answer this prompt."""
+    FAILED = "failed"
+    """Its answer broke off twice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A prompt that a side refused: it counts on no side."""
+    """A prompt that a side did not answer: it is in none of this side's comparisons."""
 
     question_id: str
     side: str
+    kind: FailureKind
     message: str
 
 

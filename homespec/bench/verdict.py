@@ -1,4 +1,4 @@
-"""Faster, slower, or no difference: the rule, as a function of an interval."""
+"""Faster, slower, no difference, or nothing that can be told: the rule, as a function of an interval."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from homespec.bench.interval import Interval
 
 TOLERANCE = 0.03
 """A change below this is none: the line of "never slower" is 0.97 of plain."""
+ROOM = 0.1
+"""An interval that reaches further than this from 1 leaves room for a difference that matters."""
 CONFIDENCE = 0.95
 """Of the overall verdict, and of all categories together."""
 
@@ -17,11 +19,14 @@ class Verdict(StrEnum):
     FASTER = "faster"
     SLOWER = "slower"
     NO_DIFFERENCE = "no difference"
+    CANNOT_TELL = "cannot tell"
     TOO_FEW = "too few prompts"
 
 
 def judge(log_ratio: Interval | None) -> Verdict:
     """A difference is one when it is larger than the tolerance and the interval leaves no room for none at all.
+
+    There is none when the interval leaves no room for one that matters.
 
     log_ratio: of speeds, the side's to the baseline's.
     """
@@ -31,7 +36,9 @@ def judge(log_ratio: Interval | None) -> Verdict:
         return Verdict.FASTER
     if log_ratio.high < 0 and log_ratio.mean <= math.log1p(-TOLERANCE):
         return Verdict.SLOWER
-    return Verdict.NO_DIFFERENCE
+    if math.log1p(-ROOM) <= log_ratio.low and log_ratio.high <= math.log1p(ROOM):
+        return Verdict.NO_DIFFERENCE
+    return Verdict.CANNOT_TELL
 
 
 def category_level(num_categories: int) -> float:

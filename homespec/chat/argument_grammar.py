@@ -7,14 +7,15 @@ Where a string is plain text, only its end is known: patterns and lengths of str
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from homespec.chat.arguments import Braces, Style, Tags
+from homespec.chat.arguments import Braces, Keywords, Style, Tags
+from homespec.chat.keyword_grammar import keyword_rules, shared_keyword_rules
+from homespec.chat.schema_parts import OF_TEXT, choices_of, row_of_members, standing_alone
 from homespec.chat.speller import Speller
 from homespec.chat.values import TEXT_ONLY, types_of
 
-_OF_TEXT = frozenset({"pattern", "format", "minLength", "maxLength"})
 _OF_OTHERS = frozenset({"minItems", "maxItems", "prefixItems", "allOf", "patternProperties", "minProperties"})
 
 
@@ -27,6 +28,8 @@ def argument_rules(style: Style, name: str, schema: str, spell: Speller) -> Iter
             yield from _tagged(style, name, json.loads(schema), spell)
         case Braces(quote):
             yield from _Braced(quote, name, json.loads(schema), spell).rules()
+        case Keywords():
+            yield from keyword_rules(name, json.loads(schema), spell)
 
 
 def shared_rules(style: Style, spell: Speller) -> Iterator[str]:
@@ -43,6 +46,8 @@ def shared_rules(style: Style, spell: Speller) -> Iterator[str]:
             yield "any_pair: NAME any_value"
             yield r"NAME: /[A-Za-z_][A-Za-z0-9_.-]*:/"
             yield r"SCALAR: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null/"
+        case Keywords():
+            yield from shared_keyword_rules()
 
 
 def gaps_of(style: Style, schema: dict[str, Any]) -> list[str]:
@@ -51,10 +56,10 @@ def gaps_of(style: Style, schema: dict[str, Any]) -> list[str]:
         case Tags():
             properties = schema.get("properties") or {}
             texts = (value for value in properties.values() if types_of(value) & TEXT_ONLY and isinstance(value, dict))
-            return sorted({key for value in texts for key in value if key in _OF_TEXT})
+            return sorted({key for value in texts for key in value if key in OF_TEXT})
         case Braces():
-            return sorted(set(_keywords(schema)) & (_OF_TEXT | _OF_OTHERS))
-        case None:
+            return sorted(set(_keywords(schema)) & (OF_TEXT | _OF_OTHERS))
+        case Keywords() | None:
             return []
 
 
@@ -86,13 +91,13 @@ def _tagged(tags: Tags, name: str, schema: dict[str, Any], spell: Speller) -> It
 
 
 def _tagged_value(tags: Tags, value: Any, schema: dict[str, Any], spell: Speller) -> str:
-    choices = _choices(value)
+    choices = choices_of(value)
     if choices is not None and all(isinstance(choice, str) for choice in choices):
         return f"({' | '.join(spell(choice + tags.close) for choice in choices)})"
     types = types_of(value)
     if not types or types & TEXT_ONLY:
         return "text_value"
-    return f"%json {_within(value, schema)} {spell(tags.close)}"
+    return f"%json {standing_alone(value, schema)} {spell(tags.close)}"
 
 
 class _Braced:
@@ -117,7 +122,7 @@ class _Braced:
             return "any_value"
         if isinstance(value.get("$ref"), str):
             return self._reference(value["$ref"])
-        choices = _choices(value)
+        choices = choices_of(value)
         if choices is not None:
             return f"({' | '.join(self._literal(choice) for choice in choices)})"
         for key in ("anyOf", "oneOf"):
@@ -137,7 +142,7 @@ class _Braced:
                 item = self._rule(f"{name}_item", self._value(value.get("items"), f"{name}_item"))
                 return f'"[" ({item} ("," {item})*)? "]"'
             case _:
-                return f"%json {_within({**value, 'type': kind}, self._schema)}"
+                return f"%json {standing_alone({**value, 'type': kind}, self._schema)}"
 
     def _members(self, schema: dict[str, Any], name: str) -> str:
         """What stands between two braces: with a comma in front of each member but the first that is there."""
@@ -145,15 +150,13 @@ class _Braced:
         if not properties:
             return '""' if schema.get("additionalProperties") is False else '(any_pair ("," any_pair)*)?'
         required = set(schema.get("required") or ())
-        first, behind = '""', '""'
-        for at, (key, value) in reversed(list(enumerate(properties.items()))):
-            head = self._spell(key + ":")
-            member = self._rule(f"{name}_{at}", f"{head} {self._value(value, f'{name}_{at}')}")
-            skipped = "" if key in required else f" | {first}"
-            first = self._rule(f"{name}_first_{at}", f"{member} {behind}{skipped}")
-            more = f'"," {member} {behind}'
-            behind = self._rule(f"{name}_more_{at}", more if key in required else f"{more} | {behind}")
-        return first
+        members = []
+        for at, (key, value) in enumerate(properties.items()):
+            member = self._rule(f"{name}_{at}", f"{self._spell(key + ':')} {self._value(value, f'{name}_{at}')}")
+            members.append((member, key in required))
+        row, rules = row_of_members(name, members, '","')
+        self._found += rules
+        return row
 
     def _reference(self, path: str) -> str:
         if path not in self._references:
@@ -175,18 +178,3 @@ class _Braced:
         if isinstance(choice, str):
             return self._spell(self._quote + choice + self._quote)
         return json.dumps(json.dumps(choice))
-
-
-def _choices(value: Any) -> Sequence[Any] | None:
-    if not isinstance(value, dict):
-        return None
-    if "const" in value:
-        return [value["const"]]
-    choices = value.get("enum")
-    return choices if isinstance(choices, list) and choices else None
-
-
-def _within(value: Any, schema: dict[str, Any]) -> str:
-    """A part of a schema that can stand alone."""
-    shared = {key: schema[key] for key in ("$defs", "definitions", "x-guidance") if key in schema}
-    return json.dumps({**shared, **value})

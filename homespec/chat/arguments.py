@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from homespec.chat.keyword_reader import KeywordReader
 from homespec.chat.values import TEXT_ONLY, as_json, quoted, types_of
 
 
@@ -29,7 +30,12 @@ class Braces:
     quote: str
 
 
-Style = Tags | Braces | None
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """As Python's calls have them: `name=value`, values in Python's notation or as JSON."""
+
+
+Style = Tags | Braces | Keywords | None
 """None: a JSON object."""
 
 
@@ -48,6 +54,8 @@ def argument_reader(style: Style, schema: Any, end: str) -> ArgumentReader:
             return TaggedReader(style, schema, end)
         case Braces(quote):
             return BraceReader(quote)
+        case Keywords():
+            return KeywordReader()
         case None:
             return JsonReader()
 

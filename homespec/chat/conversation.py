@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from homespec.chat.tool_format import HARMONY, HERMES
+from homespec.chat.spelled_calls import spelled_calls
+from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat
 from homespec.errors import RequestError
 from homespec.status import ChatFormat
 
@@ -41,6 +42,8 @@ def prepare(messages: Sequence[Message], tools: Sequence[dict[str, Any]], templa
         if tools:
             history = _described(history, tools)
             notices.append("tools described in the system message")
+    elif not template.writes_calls:
+        history = [_with_calls_as_text(message, FORMATS[template.tool_format]) for message in history]
     if not template.takes_system and any(message["role"] == "system" for message in history):
         history = _folded(history)
         notices.append("system message folded into the user's")
@@ -92,7 +95,7 @@ def _call(call: Any, param: str, template: ChatFormat) -> dict[str, Any]:
         except (ValueError, RecursionError):
             arguments = {"arguments": arguments}  # what a model once wrote must not end the conversation
     arguments = {} if arguments is None else arguments
-    if not template.takes_objects and template.tool_format is not None:
+    if not template.takes_objects and template.tool_format is not None and template.writes_calls:
         arguments = json.dumps(arguments, ensure_ascii=False)
     call_id = str(call.get("id"))
     return {
@@ -116,16 +119,20 @@ def _as_text(message: Message) -> Message:
     """Calls and results spelled out, for a template that knows neither."""
     if message["role"] == "tool":
         return {"role": "user", "content": f"<tool_response>\n{message['content']}\n</tool_response>"}
+    return _with_calls_as_text(message, HERMES)
+
+
+def _with_calls_as_text(message: Message, tool_format: ToolFormat) -> Message:
+    """Its calls at the end of what it says."""
     if not (calls := message.get("tool_calls")):
         return message
-    texts = [_spelled(call["function"]) for call in calls]
-    content = "\n".join([message["content"], *texts] if message["content"] else texts)
+    functions = [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
+    text = spelled_calls(
+        tool_format,
+        [(name, given if isinstance(given, dict) else {"arguments": given}) for name, given in functions],
+    )
+    content = f"{message['content']}\n{text}" if message["content"] else text
     return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": content}
-
-
-def _spelled(function: dict[str, Any]) -> str:
-    arguments = json.dumps(function["arguments"], ensure_ascii=False)
-    return f"{HERMES.begin}{function['name']}{HERMES.middle}{arguments}{HERMES.end}"
 
 
 def _described(history: list[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:

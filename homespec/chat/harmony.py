@@ -94,11 +94,8 @@ def harmony_grammar(use: ToolUse, tokens: Mapping[str, int]) -> str:
     channel, message, begin = spell("<|channel|>"), spell(_MESSAGE), spell("<|start|>assistant")
     # Where markers are text, none may begin like a longer text: the lexer takes the longest and never goes back.
     rules = [
-        f"start: think* ({' | '.join(kinds)})",
-        f'think: {channel} "analysis" {message} to_end {begin}',
+        *_messages(" | ".join(kinds), final, spell),
         f'preamble: {channel} "commentary" {message} to_end {begin}',
-        f'final: {channel} "final" {message} {final}',
-        spell.up_to("to_end", _END),
         f'call: to ({_each("early", use)}) | {channel} "commentary" to ({_each("late", use)})',
         'to: " to=functions."',
         f'kind: (" "? {spell("<|constrain|>")} "json" | " json")?',
@@ -107,7 +104,24 @@ def harmony_grammar(use: ToolUse, tokens: Mapping[str, int]) -> str:
         name, arguments = spell(function.name), f"kind {message} %json {function.schema}"
         rules.append(f'early_{index}: {name} {channel} "commentary" {arguments}')
         rules.append(f"late_{index}: {name} {arguments}")
-    return "\n".join([*rules, "TEXT: /(?s:.*)/"])
+    return "\n".join(rules)
+
+
+def harmony_answer(answer: str, tokens: Mapping[str, int]) -> str:
+    """A grammar for thinking, then the final message with this answer, which is Lark as well."""
+    return "\n".join(_messages("final", answer, Speller(tokens)))
+
+
+def _messages(kinds: str, final: str, spell: Speller) -> list[str]:
+    """Thinking, then one of these kinds of message."""
+    channel, message = spell("<|channel|>"), spell(_MESSAGE)
+    return [
+        f"start: think* ({kinds})",
+        f'think: {channel} "analysis" {message} to_end {spell("<|start|>assistant")}',
+        f'final: {channel} "final" {message} {final}',
+        spell.up_to("to_end", _END),
+        "TEXT: /(?s:.*)/",
+    ]
 
 
 def _each(name: str, use: ToolUse) -> str:

@@ -1,6 +1,7 @@
 """How the model families write tool calls, as rows of one table.
 
-A list of calls reads: opening, begin NAME middle ARGUMENTS end, separator, begin …, closing. The texts are those of the
+A list of calls reads: opening, begin NAME middle ARGUMENTS end, separator, begin …, closing. Some families number their
+calls, or give them ids: then it is begin ID id_end NAME …, or … NAME id_mark ID middle …. The texts are those of the
 families' own chat templates, to the space: a model is asked, and where needed forced, to write what it was trained on.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from homespec.chat.arguments import Braces, Style, Tags
+from homespec.chat.arguments import Braces, Keywords, Style, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class ToolFormat:
     """Calls may follow text; else they are the whole answer."""
     arguments: Style = None
     """How they are written; None: as a JSON object."""
+    id_end: str = ""
+    """Behind an id in front of the name; empty where none stands there."""
+    id_mark: str = ""
+    """In front of an id behind the name, which may be left out with it; empty where none stands there."""
 
     @property
     def start(self) -> str:
@@ -46,9 +51,15 @@ class ToolFormat:
         return next((marker for marker in self.markers if self.start.startswith(marker)), self.start)
 
     def split_name(self, text: str) -> tuple[str, str] | None:
-        """The function's name and what follows it; None while the name may go on."""
+        """The function's name and what follows it, ids left out; None while the name may go on."""
+        if self.id_end:
+            _, found, text = text.partition(self.id_end)
+            if not found:
+                return None
         if self.middle:
             name, found, rest = text.partition(self.middle)
+            if self.id_mark:
+                name = name.partition(self.id_mark)[0]
             return (name, rest) if found else None
         at = text.find("<")
         return None if at < 0 else (text[:at], text[at:])
@@ -96,6 +107,13 @@ _DEEPSEEK = (
     "<｜tool▁call▁end｜>",
     "<｜tool▁sep｜>",
 )
+_KIMI = (
+    "<|tool_calls_section_begin|>",
+    "<|tool_calls_section_end|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_end|>",
+    "<|tool_call_argument_begin|>",
+)
 _GLM = ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 
 _FORMATS = (
@@ -112,6 +130,14 @@ _FORMATS = (
     _json(name="mistral", opening="[TOOL_CALLS][", closing="]", separator=", ", markers=("[TOOL_CALLS]",)),
     _json(name="mistral_spaced", opening="[TOOL_CALLS] [", closing="]", separator=", ", markers=("[TOOL_CALLS]",)),
     ToolFormat("mistral_args", "[TOOL_CALLS]", "[ARGS]", "", markers=("[TOOL_CALLS]", "[ARGS]")),
+    ToolFormat(
+        "mistral_ids",
+        "[TOOL_CALLS]",
+        "[ARGS]",
+        "",
+        id_mark="[CALL_ID]",
+        markers=("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
+    ),
     _json(*_PHI, name="phi", markers=_PHI),
     _json(
         name="phi_list",
@@ -123,6 +149,38 @@ _FORMATS = (
     _json(name="nemotron", opening="<TOOLCALL>[", closing="]</TOOLCALL>", separator=", "),
     _json(name="apriel", opening="<tool_calls>[", closing="]</tool_calls>", separator=", "),
     _json(name="granite", opening="<|tool_call|>[", closing="]", separator=", ", markers=("<|tool_call|>",)),
+    _json("<|function_call|>", name="gigachat", separator="\n", markers=("<|function_call|>",)),
+    ToolFormat(
+        "apertus",
+        '{"',
+        '": ',
+        "}",
+        opening="<|tools_prefix|>[",
+        closing="]<|tools_suffix|>",
+        separator=", ",
+        markers=("<|tools_prefix|>", "<|tools_suffix|>"),
+    ),
+    ToolFormat(
+        "command_r",
+        '    {"tool_call_id": "',
+        '", "parameters": ',
+        "}",
+        opening="<|START_ACTION|>[\n",
+        closing="\n]<|END_ACTION|>",
+        separator=",\n",
+        id_end='", "tool_name": "',
+        markers=("<|START_ACTION|>", "<|END_ACTION|>"),
+    ),
+    ToolFormat(
+        "kimi_k2",
+        "<|tool_call_begin|>functions.",
+        "<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+        opening="<|tool_calls_section_begin|>",
+        closing="<|tool_calls_section_end|>",
+        id_mark=":",
+        markers=_KIMI,
+    ),
     ToolFormat(
         "deepseek",
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
@@ -162,6 +220,17 @@ _FORMATS = (
         arguments=Tags("<parameter=", ">", "</parameter>\n"),
     ),
     ToolFormat(
+        "minimax",
+        '<invoke name="',
+        '">\n',
+        "</invoke>",
+        opening="<minimax:tool_call>\n",
+        closing="\n</minimax:tool_call>",
+        separator="\n",
+        markers=("<minimax:tool_call>", "</minimax:tool_call>"),
+        arguments=Tags('<parameter name="', '">', "</parameter>\n"),
+    ),
+    ToolFormat(
         "glm",
         "<tool_call>",
         "\n",
@@ -177,6 +246,17 @@ _FORMATS = (
         "</tool_call>",
         markers=_GLM,
         arguments=Tags("<arg_key>", "</arg_key><arg_value>", "</arg_value>"),
+    ),
+    ToolFormat(
+        "lfm2",
+        "",
+        "(",
+        ")",
+        opening="<|tool_call_start|>[",
+        closing="]<|tool_call_end|>",
+        separator=", ",
+        markers=("<|tool_call_start|>", "<|tool_call_end|>"),
+        arguments=Keywords(),
     ),
     ToolFormat(
         "gemma",

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from homespec.chat.argument_grammar import argument_rules, shared_rules
 from homespec.chat.harmony import harmony_grammar
 from homespec.chat.speller import Speller
+from homespec.chat.thinking import thinking_rules
 from homespec.chat.tool_format import HARMONY, ToolFormat
 from homespec.frames import ToolUse
 
 _TEXT = "TEXT: /(?s:.*)/"
 _SPACE = r"SPACE: /[ \n]{1,4}/"
+_ID = "ID: /[A-Za-z0-9]{1,12}/"
 
 
 def tool_grammar(
@@ -35,7 +37,7 @@ def tool_grammar(
     if tool_format is HARMONY:
         return harmony_grammar(use, tokens)
     spell = Speller(tokens)
-    rules = [*_thinking(reasoning, spell, in_reasoning=in_reasoning), _body(use, tool_format, spell)]
+    rules = [*thinking_rules(reasoning, spell, in_reasoning=in_reasoning), _body(use, tool_format, spell)]
     calls = f"{spell(tool_format.begin)} function" if tool_format.begin else "function"
     more = f" ({spell(tool_format.separator + tool_format.begin)} function)*" if use.parallel else ""
     closing = f" {spell(tool_format.closing)}" if tool_format.closing else ""
@@ -43,21 +45,19 @@ def tool_grammar(
     rules += [f"calls: {spell(tool_format.opening) + ' ' if tool_format.opening else ''}{calls}{more}{closing}"]
     rules += ["function: " + " | ".join(f"function_{index}" for index in range(len(use.functions)))]
     for index, function in enumerate(use.functions):
-        head = spell(function.name + tool_format.middle)
+        head = _head(tool_format, function.name, spell)
         end = f" {spell(tool_format.end)}" if tool_format.end else ""
         rules.append(f"function_{index}: {head} arguments_{index}{end}")
         rules += argument_rules(tool_format.arguments, f"arguments_{index}", function.schema, spell)
-    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE])
+    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE, _ID])
 
 
-def _thinking(reasoning: tuple[str, str] | None, spell: Speller, *, in_reasoning: bool) -> list[str]:
-    if reasoning is None:
-        return ["start: body"]
-    start, end = reasoning
-    rest = spell.up_to("rest", end)
-    if in_reasoning:
-        return ["start: rest body", rest]
-    return ["start: think rest body | body", f"{spell.first('think', start)}: {spell(start)}", rest]
+def _head(tool_format: ToolFormat, name: str, spell: Speller) -> str:
+    """What stands in front of a function's arguments."""
+    number = f"ID {spell(tool_format.id_end)} " if tool_format.id_end else ""
+    if not tool_format.id_mark:
+        return number + spell(name + tool_format.middle)
+    return f"{number}{spell(name)} ({spell(tool_format.id_mark)} ID)? {spell(tool_format.middle)}"
 
 
 def _body(use: ToolUse, tool_format: ToolFormat, spell: Speller) -> str:

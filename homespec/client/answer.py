@@ -17,11 +17,29 @@ class _Delta(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
     """What a model says to itself before its answer."""
+    reasoning: str | None = None
+    """The same in the words of vLLM and Ollama."""
 
 
 class _Choice(msgspec.Struct):
     delta: _Delta = msgspec.field(default_factory=_Delta)
     finish_reason: str | None = None
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class Usage(msgspec.Struct):
+    """What a server counted; None where it does not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        return self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
 
 
 class _Chunk(msgspec.Struct):
@@ -30,6 +48,7 @@ class _Chunk(msgspec.Struct):
     choices: list[_Choice] = []
     timings: msgspec.Raw = msgspec.Raw()
     speculative: msgspec.Raw = msgspec.Raw()
+    usage: msgspec.Raw = msgspec.Raw()
 
 
 _decoder = msgspec.json.Decoder(_Chunk)
@@ -44,6 +63,8 @@ class Answer:
     """All that the model wrote, its thinking included."""
     content: str = ""
     """The answer alone."""
+    first_text: str = ""
+    """What the first chunk with text brought: one token, unless the server sends several at once."""
     is_thinking: bool = False
     """What came last was thinking."""
     cancelled: bool = False
@@ -52,6 +73,7 @@ class Answer:
     time_to_last_token_s: float | None = None
     timings: Timings | None = None
     speculation: SpeculationReport | None = None
+    usage: Usage | None = None
     reported: dict[str, Any] = field(default_factory=dict)
     """All of `timings` and `speculative` by name, also what this version does not know."""
 
@@ -60,26 +82,29 @@ class Answer:
         chunk = _decoder.decode(data)
         self.timings = _lenient(chunk.timings, Timings) or self.timings
         self.speculation = _lenient(chunk.speculative, SpeculationReport) or self.speculation
+        self.usage = _lenient(chunk.usage, Usage) or self.usage
         for raw in (chunk.timings, chunk.speculative):
             self.reported |= _lenient(raw, dict[str, Any]) or {}
         piece, self.is_thinking = "", False
         for choice in chunk.choices[:1]:
             content = choice.delta.content or ""
-            piece = (choice.delta.reasoning_content or "") + content
-            self.is_thinking = bool(choice.delta.reasoning_content) and not content
+            thinking = choice.delta.reasoning_content or choice.delta.reasoning or ""
+            piece = thinking + content
+            self.is_thinking = bool(thinking) and not content
             self.content += content
             self.finish_reason = choice.finish_reason or self.finish_reason
         if piece:
             self.time_to_last_token_s = time.monotonic() - self.asked_at_s
             if self.time_to_first_token_s is None:
                 self.time_to_first_token_s = self.time_to_last_token_s
+                self.first_text = piece
         self.text += piece
         return piece
 
 
 def _lenient(raw: msgspec.Raw, kind: type[T]) -> T | None:
     """The record, or None when it is absent or of a newer make: numbers must not cost the answer."""
-    if not bytes(raw):
+    if bytes(raw) in (b"", b"null"):
         return None
     try:
         return msgspec.json.decode(raw, type=kind)

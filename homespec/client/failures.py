@@ -81,7 +81,9 @@ def refusal_in(data: str) -> RequestError | None:
     fields = _decode(data.encode()) if '"error"' in data else None
     if fields is None:
         return None
-    info = ErrorInfo(clean(fields.message), status=500, type=fields.type or "server_error", param=fields.param)
+    # llama-server says there what the status line would have said.
+    status = fields.code if isinstance(fields.code, int) and 400 <= fields.code < 600 else 500
+    info = ErrorInfo(clean(fields.message), status=status, type=fields.type or "server_error", param=fields.param)
     return RequestError.of(info)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -21,12 +23,16 @@ EVENTS_TIMEOUT_S = 10.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-class _Model(msgspec.Struct):
+class ListedModel(msgspec.Struct, frozen=True):
+    """A name on /v1/models."""
+
     id: str
+    owned_by: str | None = None
+    """`homespec`, `llamacpp`, `vllm`: says which server it is, where it says so."""
 
 
 class _ModelList(msgspec.Struct):
-    data: list[_Model]
+    data: list[ListedModel]
 
 
 class Client:
@@ -93,15 +99,14 @@ class Client:
         async with self._open("POST", "/tokenize", {"content": text}, EVENTS_TIMEOUT_S) as response:
             return len(msgspec.json.decode(await response.aread())["tokens"])
 
-    async def first_model(self) -> str | None:
-        """The first name on /v1/models; None when the list is empty."""
+    async def models(self) -> list[ListedModel]:
+        """What is on /v1/models."""
         async with self._open("GET", "/v1/models", read_timeout_s=EVENTS_TIMEOUT_S) as response:
             body = await response.aread()
         try:
-            models = msgspec.json.decode(body, type=_ModelList).data
+            return msgspec.json.decode(body, type=_ModelList).data
         except msgspec.DecodeError as error:
             raise StreamCutError(f"the list of models cannot be read: {error}") from error
-        return models[0].id if models else None
 
     async def status(self) -> Status:
         """One snapshot. Raises StreamCutError when it does not decode: the daemon is of another version."""
@@ -142,13 +147,17 @@ class Client:
             failure = StreamCutError if answered else UnreachableError
             raise failure(reason_of(error)) from error
 
+    @cached_property
+    def _certificates(self) -> ssl.SSLContext | bool:
+        """Reading them takes longer than many an answer: they are read once, and never for plain http."""
+        return httpx.create_ssl_context() if self.url.startswith("https:") else False
+
     def _http(self, read_timeout_s: float | None) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.url,
             headers=self._headers,
             timeout=httpx.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s),
-            # Reading the certificate store takes longer than many an answer, and plain http never looks at it.
-            verify=self.url.startswith("https:"),
+            verify=self._certificates,
             # A proxy set for the web must not stand between a box and its own daemon.
             trust_env=httpx.URL(self.url).host not in _LOOPBACK,
         )

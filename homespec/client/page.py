@@ -28,6 +28,8 @@ def page(status: Status) -> Iterator[str]:
     yield _line("daemon", f"{status.phase}: {status.detail}; up {format_duration(status.uptime_s)}")
     if status.phase is Phase.LOADING:
         yield _line("loading", format_ratio(status.load_progress))
+    if status.degraded:
+        yield _line("degraded", status.degraded)
     engine = status.engine
     if engine.restarts:
         yield _line("engine", f"restarted {engine.restarts} times, last: {engine.last_exit}")
@@ -79,6 +81,9 @@ def _memory(memory: MemoryStatus) -> Iterator[str]:
             yield _line(
                 name, f"{format_bytes(model.total_bytes)}: {parts}, compute {format_bytes(model.compute_bytes)}"
             )
+    for resident in memory.residents:
+        size, idle = format_bytes(resident.memory.total_bytes), format_duration(resident.idle_s)
+        yield _line("resident", f"{resident.id}: {size}, has not been asked for {idle}")
     yield _line("KV cache", f"{memory.kv_used_tokens} of {memory.kv_total_tokens} tokens")
     free, total = format_bytes(memory.host_available_bytes), format_bytes(memory.host_total_bytes)
     yield _line("host", f"{free} of {total} free; the engine holds {format_bytes(memory.engine_rss_bytes)}")

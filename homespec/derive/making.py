@@ -17,6 +17,7 @@ from homespec.derive.child import run_child
 from homespec.derive.prompts import PROMPTS
 from homespec.derive.recipe import Recipe
 from homespec.errors import DeriveError, ModelError
+from homespec.store.companions import SOURCE_KEY, source_mark
 from homespec.store.model_file import check
 from homespec.store.shards import parts
 from homespec.units import MIB, format_bytes, format_rate, format_ratio
@@ -82,8 +83,9 @@ def _write(model: Path, recipe: Recipe, target: Path) -> None:
     """Under another name until it is whole and on the disk: nobody ever finds half a model."""
     _sweep(target)
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    keys = {SOURCE_KEY: source_mark(model)}
     try:
-        run_child("quantize", {**_options(model, recipe), "output": str(partial)}, progress=_show)
+        run_child("quantize", {**_options(model, recipe), "output": str(partial), "keys": keys}, progress=_show)
         check(partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from homespec.config import Layers, Settings, load_layers
-from homespec.config_sources import Layer
+from homespec.config.sources import Layer
 from homespec.doctor.check import Check, of_error, ok
 from homespec.errors import HomespecError
 

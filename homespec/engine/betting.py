@@ -10,8 +10,8 @@ from time import perf_counter
 from homespec.engine.control.controller import Controller
 from homespec.engine.control.decision import Candidate, Decision, Offer, Outcome, RoundTimes
 from homespec.engine.drafted import GRAMMAR, Drafted
+from homespec.engine.drafters.choice import FREE
 from homespec.engine.drafters.drafter import Drafter, ShouldContinue
-from homespec.engine.drafters.roster import FREE
 from homespec.engine.sequence import Sequence
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from homespec.chat.answer_grammar import answer_grammar
 from homespec.chat.tool_format import FORMATS
 from homespec.chat.tool_grammar import tool_grammar
 from homespec.engine.chat_format import examine, read_source
@@ -20,8 +22,7 @@ from homespec.engine.embedding.embedder import Embedder
 from homespec.engine.embedding.kind import embedding_kind
 from homespec.engine.embedding.params import embedding_params
 from homespec.engine.embedding.reader import EmbeddingReader
-from homespec.engine.grammar import GrammarCompiler
-from homespec.engine.kept import fingerprint
+from homespec.engine.grammar import Grammar, GrammarCompiler
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.guidance import GuidanceVocab
 from homespec.engine.llama.library import library
@@ -38,6 +39,7 @@ from homespec.engine.target import open_target
 from homespec.engine.template import ChatTemplate
 from homespec.engine.tool_schema import usable
 from homespec.errors import GpuMissing, ModelUnsupported, RequestError
+from homespec.fingerprint import fingerprint
 from homespec.frames import ChatPrompt, Constraint, EngineSettings, Frame, Generate, Happened, Loading, Noted, Sampling
 from homespec.status import ChatFormat, ModelStatus
 
@@ -74,13 +76,12 @@ class Engine:
                 )
         prompt = self.prompts.read(request)
         markers = self._markers(request.prompt)
-        constraint = request.constraint or self._calls(request, prompt, markers)
         sequence = Sequence(
             request,
             prompt.token_ids,
             n_ctx=self.context.n_ctx,
             sampler=make_sampler(request.sampling, request.speculation.acceptance or self.acceptance),
-            grammar=self.grammars.compile(constraint) if constraint else None,
+            grammar=self._grammar(request, prompt, markers),
             spelled_out={token: text.encode() for text, token in markers.items()},
         )
         if request.echo:
@@ -93,6 +94,18 @@ class Engine:
         """Those that are one token each in this vocabulary."""
         texts = prompt.markers if isinstance(prompt, ChatPrompt) else ()
         return {text: token for text in texts if (token := self.vocab.marker(text)) is not None}
+
+    def _grammar(self, request: Generate, prompt: Prompt, markers: dict[str, int]) -> Grammar | None:
+        if request.constraint is None:
+            calls = self._calls(request, prompt, markers)
+            return self.grammars.compile(calls) if calls else None
+        chat = request.prompt
+        if not isinstance(chat, ChatPrompt) or chat.reasoning is None or chat.answers_at_once:
+            return self.grammars.compile(request.constraint)
+        after_thinking = partial(
+            answer_grammar, tokens=markers, reasoning=chat.reasoning, in_reasoning=prompt.in_reasoning
+        )
+        return self.grammars.compile(request.constraint, after_thinking)
 
     def _calls(self, request: Generate, prompt: Prompt, markers: dict[str, int]) -> Constraint | None:
         if request.tool_use is None or not isinstance(request.prompt, ChatPrompt):
@@ -120,7 +133,7 @@ def make_sampler(sampling: Sampling, acceptance: str) -> Sampler:
 def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], None]) -> Engine:
     """Load the target and everything around it; `load` starts loading the draft model. Raises ModelError."""
     path = Path(settings.model_path)
-    GpuMissing.check(settings.n_gpu_layers, library().offload_devices())
+    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
     head = head_of(settings)
     # What lies in the target's file is loaded with it or not at all.
     reads = None if head is not None and head.is_in_target and DRAFT in settings.refused else head
@@ -201,4 +214,4 @@ def _template(settings: EngineSettings, model: Model) -> tuple[ChatTemplate | No
     vocab = model.vocab
     bos, eos = (vocab.detokenize([token]) if token is not None else "" for token in (vocab.bos, vocab.eos))
     template = ChatTemplate(source, bos=bos, eos=eos)
-    return template, examine(template, origin)
+    return template, examine(template, origin, has_token=lambda text: vocab.marker(text) is not None)

@@ -10,8 +10,9 @@ import msgspec
 from homespec.engine.control.calibration import Calibration, draft_seconds
 from homespec.engine.control.controller import Controller
 from homespec.engine.control.cost import CostModel, CostTable, fastest
+from homespec.engine.drafters.choice import FREE
 from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
-from homespec.engine.drafters.roster import FREE, Roster
+from homespec.engine.drafters.roster import Roster
 from homespec.engine.kept import NUM_RUNS, Kept, context_key
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.library import library

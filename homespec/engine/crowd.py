@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.library import library
 from homespec.engine.threads import usable_cpus
 from homespec.frames import EngineSettings

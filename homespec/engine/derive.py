@@ -7,6 +7,7 @@ may abort, and that is an answer too.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from homespec.engine.build import Engine, build_drafter, build_engine
+from homespec.engine.layer_cut import Trunk, cut
 from homespec.engine.llama.gguf import open_header
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.quantize import quantize, share_done
@@ -21,6 +23,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.threads import default_threads
 from homespec.errors import DeriveError, HomespecError
 from homespec.frames import ChatPrompt, EngineSettings, Frame, Generate, Sampling, Speculation, TextPrompt
+from homespec.parent import die_with_parent
 from homespec.stats import DraftStats
 
 _PROGRESS_INTERVAL_S = 0.2
@@ -129,24 +132,40 @@ def _what(options: dict[str, Any]) -> dict[str, Any]:
     try:
         if model.has_encoder or model.is_recurrent:
             raise DeriveError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
-        return {"quant": options["quant"], "dropped_layers": _dropped(options["layers"], model.n_layer)}
+        what = cut(options["layers"], _trunk(model, options["parts"]))
+        keys = {**what.keys, **options.get("keys", {})}
+        return {"quant": options["quant"], "dropped_layers": what.dropped, "keys": keys}
     finally:
         model.close()
 
 
-def _dropped(kept: list[int] | None, n_layer: int) -> list[int]:
-    if kept is None:
-        return []
-    if kept[-1] >= n_layer:
-        raise DeriveError(f"layer {kept[-1]} is to be kept, and the model has layers 0 to {n_layer - 1}")
-    return sorted(set(range(n_layer)) - set(kept))
+def _trunk(model: Model, parts: list[str]) -> Trunk:
+    prefix = f"{model.architecture}."
+    tensors: set[str] = set()
+    for part in parts:
+        with open_header(Path(part)) as header:
+            tensors.update(tensor.name for tensor in header.tensors())
+    with open_header(model.path) as header:
+        values = {key: header.get(key) for key in header.keys() if key.startswith(prefix)}  # noqa: SIM118
+    dense = values.get(f"{prefix}leading_dense_block_count")
+    return Trunk(
+        architecture=model.architecture,
+        n_layer=model.n_layer,
+        num_mtp_layers=model.num_mtp_layers,
+        num_leading_dense=dense if isinstance(dense, int) else 0,
+        tensors=tensors,
+        arrays={key: len(value) for key, value in values.items() if isinstance(value, list)},
+    )
 
 
 def _ignore(_frame: Frame) -> None: ...
 
 
 def _say(message: dict[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
+    try:
+        print(json.dumps(message), flush=True)
+    except BrokenPipeError:
+        os._exit(0)  # the command is gone: nobody is left to give the copy its name
 
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"plan": plan, "quantize": make, "measure": measure}
@@ -154,6 +173,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"plan": plan, "qu
 
 def main(job: str, options: str) -> None:
     """Say what came of it; an error raised on purpose is a result as well."""
+    die_with_parent()
     try:
         _say(JOBS[job](json.loads(options)))
     except HomespecError as error:

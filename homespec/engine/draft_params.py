@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homespec.engine.llama.context import ContextParams
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.frames import EngineSettings
 

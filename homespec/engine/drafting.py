@@ -9,8 +9,9 @@ from time import perf_counter
 from homespec.engine.betting import Asking, Betting, Wanted
 from homespec.engine.control.controller import Controller
 from homespec.engine.drafted import Drafted
+from homespec.engine.drafters.choice import Candidate, Choice
 from homespec.engine.drafters.drafter import Drafter, DraftRequest
-from homespec.engine.drafters.roster import AUTO, Candidate, Choice, Roster
+from homespec.engine.drafters.roster import AUTO, Roster
 from homespec.engine.llama.context import Context
 from homespec.engine.sampling.sampler import Proposal
 from homespec.engine.sequence import Sequence

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 from llguidance.gbnf_to_lark import any_to_lark
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 MAX_CONSTRAINT_CHARS = 256 * 1024
 # Unbounded whitespace is a trap for small models: legal for ever, and never an answer.
 _JSON_DEFAULTS: JsonCompileOptions = {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}
+Around = Callable[[Constraint], str]
+"""Writes a Lark grammar around a constraint whose kind is json_schema, regex or lark."""
 
 
 class MatcherVocab(Protocol):
@@ -82,7 +86,7 @@ class GrammarCompiler:
     def __init__(self, vocab: MatcherVocab) -> None:
         self._vocab = vocab
 
-    def compile(self, constraint: Constraint) -> Grammar:
+    def compile(self, constraint: Constraint, around: Around | None = None) -> Grammar:
         """Raises RequestError with llguidance's reason: a constraint that cannot be honoured is never dropped."""
         if len(constraint.text) > MAX_CONSTRAINT_CHARS:
             raise RequestError(
@@ -90,25 +94,48 @@ class GrammarCompiler:
                 param=constraint.param,
             )
         try:
+            constraint = _normal(constraint)
             grammar = _source(constraint)
         except Exception as error:  # llguidance's converters raise bare Exceptions for faults in the user's text
             raise _refusal(constraint, str(error)) from error
+        matcher = self._matcher(constraint, grammar)
+        if around is not None:  # alone first: a reason is about what was sent
+            matcher = self._matcher(constraint, LLMatcher.grammar_from_lark(around(constraint)))
+        return Grammar(matcher, self._vocab.n_vocab, constraint.param)
+
+    def _matcher(self, constraint: Constraint, grammar: str) -> LLMatcher:
         matcher = LLMatcher(self._vocab.tokenizer, grammar, log_level=0)
         if matcher.is_error():
             raise _refusal(constraint, matcher.get_error())
-        return Grammar(matcher, self._vocab.n_vocab, constraint.param)
+        return matcher
+
+
+def _normal(constraint: Constraint) -> Constraint:
+    """The same in json_schema, regex or lark."""
+    match constraint.kind:
+        case "json_schema":
+            return msgspec.structs.replace(constraint, text=_bounded(constraint.text))
+        case "grammar":
+            return msgspec.structs.replace(constraint, kind="lark", text=any_to_lark(constraint.text))
+    return constraint
+
+
+def _bounded(schema: str) -> str:
+    """The schema with bounds on white space, unless it sets its own."""
+    value = msgspec.json.decode(schema)
+    if not isinstance(value, dict):
+        return schema
+    return msgspec.json.encode({**value, "x-guidance": {**_JSON_DEFAULTS, **value.get("x-guidance", {})}}).decode()
 
 
 def _source(constraint: Constraint) -> str:
     match constraint.kind:
         case "json_schema":
-            return LLMatcher.grammar_from_json_schema(constraint.text, defaults=_JSON_DEFAULTS)
+            return LLMatcher.grammar_from_json_schema(constraint.text)
         case "regex":
             return LLMatcher.grammar_from_regex(constraint.text)
-        case "lark":
-            return LLMatcher.grammar_from_lark(constraint.text)
         case _:
-            return LLMatcher.grammar_from_lark(any_to_lark(constraint.text))
+            return LLMatcher.grammar_from_lark(constraint.text)
 
 
 def _refusal(constraint: Constraint, reason: str) -> RequestError:

@@ -13,11 +13,11 @@ from typing import Any
 
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.library import library
+from homespec.fingerprint import fingerprint
 from homespec.folders import cache_folder
 
 logger = logging.getLogger("homespec.engine")
 
-_SAMPLE_BYTES = 1024 * 1024
 _MOST = 200
 
 NUM_RUNS = 3
@@ -63,17 +63,6 @@ def context_key(context: Context, *more: object) -> str:
         *more,
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def fingerprint(path: Path) -> str:
-    """Of a model file: its size, start and end; reading all of a large model would take longer than to measure."""
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        digest.update(file.read(_SAMPLE_BYTES))
-        file.seek(max(0, size - _SAMPLE_BYTES))
-        digest.update(file.read(_SAMPLE_BYTES))
-    return digest.hexdigest()
 
 
 def _cpu_flags() -> str:

@@ -93,7 +93,7 @@ class EngineProcess:
             case SetDrafter(mode):
                 engine.scheduler.post(lambda: engine.scheduler.set_drafter(mode))
             case Withdraw(reason):
-                engine.scheduler.post(lambda: engine.scheduler.withdraw(reason))
+                engine.scheduler.post_urgent(lambda: engine.scheduler.withdraw(reason))
             case Readmit():
                 engine.scheduler.post(engine.scheduler.readmit)
             case Admit():
@@ -105,8 +105,7 @@ class EngineProcess:
                 token_ids = engine.vocab.tokenize(text, add_special=False, parse_special=special)
                 self._link.send(Tokens(request_id, token_ids))
             case Detokenize(request_id, token_ids):
-                known = [token_id for token_id in token_ids if 0 <= token_id < engine.vocab.n_vocab]
-                self._link.send(Text(request_id, engine.vocab.detokenize(known)))
+                self._answer(request_id, partial(self._detokenize, engine, request_id, token_ids))
 
     def _answer(self, request_id: str, work: partial[None]) -> None:
         """A request's own fault, or our bug on its way in, ends that request only."""
@@ -124,6 +123,15 @@ class EngineProcess:
             engine.refuse()
         sequence = engine.sequence(request)
         engine.scheduler.post(lambda: engine.scheduler.submit(sequence))
+
+    def _detokenize(self, engine: Engine | EmbeddingEngine, request_id: str, token_ids: list[int]) -> None:
+        for index, token_id in enumerate(token_ids):
+            if not 0 <= token_id < engine.vocab.n_vocab:
+                raise RequestError(
+                    f"tokens[{index}] = {token_id} is outside the vocabulary of {engine.vocab.n_vocab}",
+                    param=f"tokens[{index}]",
+                )
+        self._link.send(Text(request_id, engine.vocab.detokenize(token_ids)))
 
     def _embed(self, engine: Engine | EmbeddingEngine, request: Embed) -> None:
         if engine.texts is None:

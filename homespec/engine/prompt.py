@@ -53,7 +53,7 @@ class PromptReader:
     def _prompt(self, request: Generate) -> Prompt:
         match request.prompt:
             case ChatPrompt() as prompt:
-                return self._chat(prompt, is_constrained=request.constraint is not None)
+                return self._chat(prompt)
             case TextPrompt(text, ""):
                 return Prompt(self._tokenize(text))
             case TextPrompt(text, suffix):
@@ -85,7 +85,7 @@ class PromptReader:
         bos = [self._vocab.bos] if self._vocab.adds_bos and self._vocab.bos is not None else []
         return [*bos, markers.prefix, *first, markers.suffix, *second, markers.middle]
 
-    def _chat(self, prompt: ChatPrompt, *, is_constrained: bool) -> Prompt:
+    def _chat(self, prompt: ChatPrompt) -> Prompt:
         if self._template is None:
             raise RequestError(
                 "this model has no chat template (a base model); use /v1/completions, serve an instruct model, or set "
@@ -97,13 +97,13 @@ class PromptReader:
         prefill = self._disarm(prompt.prefill, prompt.markers)
         in_reasoning = False
         if prompt.reasoning == HARMONY_REASONING:
-            if is_constrained or prefill:
+            if prompt.answers_at_once or prefill:
                 text += "<|channel|>final<|message|>"  # nothing but the answer is left to write
         elif prompt.reasoning is not None:
             start, end = prompt.reasoning
             is_open = text.rstrip().endswith(start)
-            if is_open and (is_constrained or (prefill and start not in prefill)):
-                text += f"\n{end}\n\n"  # what is constrained, or has begun, is the answer itself
+            if is_open and (prompt.answers_at_once or (prefill and start not in prefill)):
+                text += f"\n{end}\n\n"  # what has begun is the answer itself
                 is_open = False
             in_reasoning = prefill.rfind(start) > prefill.rfind(end) if start in prefill else is_open
         # The template may write BOS itself: then the tokenizer must not add a second one.

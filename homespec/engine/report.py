@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from homespec.engine.control.cost import CostModel, Seconds
 from homespec.engine.costs import Costs
 from homespec.engine.drafted import GRAMMAR
-from homespec.engine.drafters.roster import AUTO, FREE, Choice, Roster
+from homespec.engine.drafters.choice import FREE, Choice
+from homespec.engine.drafters.roster import AUTO, Roster
 from homespec.engine.sequence import Sequence
 from homespec.stats import DraftStats
 from homespec.status import ControllerStatus, DraftState, SpeculationReport, SpeculationStatus, VerifyTable

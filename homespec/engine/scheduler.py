@@ -16,22 +16,23 @@ from homespec.engine.control.controller import Controller
 from homespec.engine.costs import Costs
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.embedding.embedder import Embedder, EmbeddingJob
-from homespec.engine.exactness import DISTRIBUTION, Exactness, Measurement, Verdict, unchecked
+from homespec.engine.exactness import DISTRIBUTION, Exactness
+from homespec.engine.idle_work import IdleWork
 from homespec.engine.inbox import Inbox, Task
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
+from homespec.engine.llama.interrupt import Interrupt
 from homespec.engine.outbox import Outbox
+from homespec.engine.pace import Pace
 from homespec.engine.report import speculation_report, speculation_status
 from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
-from homespec.errors import KvCacheFull, RequestError
-from homespec.frames import Frame, Happened, Measured, Snapshot
+from homespec.errors import Interrupted, KvCacheFull, RequestError
+from homespec.frames import Frame, Happened, Snapshot
 from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
 
 logger = logging.getLogger("homespec.engine.scheduler")
-
-SNAPSHOT_INTERVAL_S = 0.4
 
 
 class Scheduler:
@@ -72,13 +73,15 @@ class Scheduler:
             pad_single=exactness.pad_single,
             controller=self._controller,
         )
+        self.idle_work = IdleWork(context, self._slots, exactness, costs, send=send)
         self._embedder = embedder
         self._batch = Batch(context.params.n_batch)
         self._inbox = Inbox()
+        self._hurry = Interrupt()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._stopping = False
-        self._snapshot_at = 0.0
+        self._pace = Pace()
         self.progress = 0
         """Grows with every step; a busy scheduler whose progress stands still hangs."""
         self.counters = EngineCounters()
@@ -88,6 +91,11 @@ class Scheduler:
     def post(self, task: Task) -> None:
         """Run `task` on the scheduler's thread before its next step."""
         self._inbox.post(task)
+
+    def post_urgent(self, task: Task) -> None:
+        """The same, and a chunk of a prompt that is being read does not hold it up."""
+        self._inbox.post(task)
+        self._hurry.set()
 
     @property
     def busy(self) -> bool:
@@ -102,15 +110,12 @@ class Scheduler:
     def run(self) -> None:
         """Until `stop`: step while there is work, else wait for a message."""
         while not self._stopping:
-            measuring = self.exactness.measure is not None or (self.costs is not None and self.costs.is_pending)
-            self._inbox.run(wait=not self.busy and not measuring)
+            self.take_messages(wait=not self.busy and not self.idle_work.is_pending)
             was_busy = self.busy
             if was_busy:
                 self.step()
-            elif self.exactness.measure is not None:
-                self._measure(self.exactness.measure)
-            elif self.costs is not None and self.costs.is_pending:
-                self.costs.step()
+            else:
+                self.idle_work.step()
             is_done = was_busy and not self.busy
             if is_done:
                 self._repair()
@@ -119,6 +124,11 @@ class Scheduler:
 
     def stop(self) -> None:
         self._stopping = True
+
+    def take_messages(self, *, wait: bool) -> None:
+        """Do all that was posted; with `wait`, wait a moment for the first of it."""
+        self._hurry.clear()  # first: what comes from here on is not overlooked
+        self._inbox.run(wait=wait)
 
     def submit(self, sequence: Sequence) -> None:
         self._roster.ask(sequence.request.speculation.mode)
@@ -180,44 +190,18 @@ class Scheduler:
             self.counters.prompt_tokens += self._embedder.step()
         self.progress += 1
 
-    def _measure(self, measurement: Measurement) -> None:
-        """One short step of the exactness probe; a request that arrives is served before the next one."""
-        try:
-            next(measurement)
-        except StopIteration as done:
-            self._end_measurement(done.value)
-        except KvCacheFull:
-            self._end_measurement(unchecked("the context is too full for it"))
-
     def _repair(self) -> None:
         """A wrong prefix would spoil every answer that starts from it: it costs less to look than to trust."""
         for fault in self._slots.repair():
             logger.error("%s; given up", fault)
             self._outbox.send(Happened("engine", f"KV cache repaired: {fault}"))
 
-    def _restart_measurement(self) -> None:
-        """A request frees cells and fills others: rows measured before and after it would not be comparable."""
-        if self.costs is not None and self.costs.interrupt():
-            self._slots.scatter()
-        exactness = self.exactness
-        probe_id = self._context.params.n_seq_max - 1
-        if exactness.measure is not None and exactness.begin is not None and self._context.kv_length(probe_id):
-            exactness.measure.close()
-            exactness.measure = exactness.begin()
-            self._slots.scatter()
-
-    def _end_measurement(self, verdict: Verdict) -> None:
-        self._slots.scatter()  # the probe's own cells are free now, perhaps below others
-        self.exactness.verdict, self.exactness.measure = verdict, None
-        if self.costs is not None:
-            self.costs.settings_changed()  # thread counts are chosen before the probe
-        self._outbox.send(Measured(verdict.label, verdict.reason, self._context.params.n_threads))
-
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._num_running:
             sequence = self._waiting.popleft()
-            self._restart_measurement()
-            acquired = self._slots.acquire(sequence.token_ids, sequence.request.partition, alone=not self._running)
+            self.idle_work.interrupt()
+            request, is_alone = sequence.request, not self._running
+            acquired = self._slots.acquire(sequence.token_ids, request.partition, alone=is_alone, reuse=request.reuse)
             sequence.slot_id = acquired.slot.id
             sequence.num_computed_tokens = acquired.num_cached_tokens
             if sequence.started_at is None:
@@ -257,7 +241,9 @@ class Scheduler:
         self._batch.clear()
         self._batch.add(sequence.token_ids[start:end], start, sequence.slot_id, num_outputs=int(is_last))
         try:
-            self._context.decode(self._batch)
+            self._context.decode_unless(self._hurry, self._batch)
+        except Interrupted:
+            return  # it is read anew after what was more urgent
         except KvCacheFull:
             self._make_room()
             return
@@ -285,9 +271,7 @@ class Scheduler:
         False when none of these is there. A preempted sequence goes back to the head of the queue and is computed
         again later.
         """
-        if self.exactness.measure is not None:
-            self.exactness.measure.close()
-            self._end_measurement(unchecked("requests needed the context"))
+        if self.idle_work.give_way():
             return True
         if len(self._running) == 1:
             only = self._running[0]
@@ -339,9 +323,7 @@ class Scheduler:
                 controller.forgive(name)
 
     def _report(self, *, force: bool) -> None:
-        now = time.monotonic()
-        if force or now - self._snapshot_at >= SNAPSHOT_INTERVAL_S:
-            self._snapshot_at = now
+        if self._pace.is_due(force=force):
             self._outbox.send(Snapshot(self.snapshot()))
 
     def snapshot(self) -> EngineSnapshot:

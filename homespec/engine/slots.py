@@ -82,13 +82,13 @@ class Slots:
         self._has_holes = False
         self.slots = [Slot(index) for index in range(num_slots)]
 
-    def acquire(self, prompt_ids: list[int], partition: str, *, alone: bool = False) -> Acquired:
+    def acquire(self, prompt_ids: list[int], partition: str, *, alone: bool = False, reuse: bool = True) -> Acquired:
         """A free slot that holds the longest known prefix of the prompt, at most all but its last token.
 
         The least recently used idle slot is given up for it, preferably an empty one; the one shared from only when
-        there is no other. There must be an idle slot. alone: no other slot is busy.
+        there is no other. There must be an idle slot. alone: no other slot is busy. reuse: False finds no prefix.
         """
-        source, num_cached = self._longest_prefix(prompt_ids, partition)
+        source, num_cached = self._longest_prefix(prompt_ids, partition) if reuse else (None, 0)
         slot = source if source is not None and not self._kv.can_share else self._free_slot(source)
         emptied = alone and self._would_scatter(slot, source)
         if emptied:

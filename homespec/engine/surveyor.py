@@ -22,7 +22,8 @@ from homespec.engine.drafters.kind import DRAFT, MTP, Head, head_in, read_head
 from homespec.engine.drafters.pair import head_mismatches, mismatches
 from homespec.engine.embedding.kind import embedding_kind, embeds_alone
 from homespec.engine.embedding.params import embedding_params
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.dry_run import footprint, with_taps
 from homespec.engine.llama.gguf import GgufHeader, open_header
 from homespec.engine.llama.library import library

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import TapPlan

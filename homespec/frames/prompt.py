@@ -21,6 +21,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Texts that structure an answer: spelled out even where the vocabulary holds them as control tokens."""
     reasoning: tuple[str, str] | None = None
     """The pair of them around a thinking block."""
+    answers_at_once: bool = False
+    """Nothing is thought about: a block that the template leaves open is closed."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):

@@ -16,6 +16,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     draft_path: str | None = None
     draft_candidates: tuple[str, ...] = ()
     """Draft files that nobody named, the preferred one first: of those that fit, one becomes `draft_path`."""
+    outdated_candidates: dict[str, str] = {}
+    """Those of them that were made of another file, with the reason: they stay out."""
     drafter_mode: str = "auto"
     draft_window: int | None = None
     """Tokens of a sequence that the draft model sees; None: all."""
@@ -36,6 +38,8 @@ class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Added to the daemon's own nice level."""
     n_gpu_layers: int = -1
     """Layers of the target on the device; negative means all."""
+    expects_gpu: bool = False
+    """A GPU has been in use: should it be gone, the CPU does not take its place."""
     kv_type: str = "auto"
     flash_attention: str = "auto"
     mmap: bool = True

@@ -30,6 +30,8 @@ class Generate(Frame, frozen=True):
     """Prefixes are shared only among requests of one partition (one API key, one cache_salt)."""
     salted: bool = False
     """The partition is that of a cache_salt: nothing of it outlives the engine."""
+    reuse: bool = True
+    """False: nothing that is kept of earlier requests is started from."""
     ignore_eos: bool = False
     constraint: Constraint | None = None
     tool_use: ToolUse | None = None

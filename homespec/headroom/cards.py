@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from homespec.headroom.readings import CardReading
@@ -41,6 +42,11 @@ class Cards:
         self._child: asyncio.subprocess.Process | None = None
         self._dying: list[asyncio.subprocess.Process] = []
         self._latest: dict[str, CardReading] = {}
+        self._known: set[str] = set()
+        """Cards that have been read."""
+        self._lost: dict[str, asyncio.subprocess.Process] = {}
+        """Those that are said to be lost, with the process that has said it first."""
+        self._renew_at = 0.0
 
     def reading(self, address: str) -> CardReading:
         return self._latest.get(address, CardReading.unknown("NVML has not answered yet"))
@@ -87,7 +93,22 @@ class Cards:
         for address in addresses:
             fields = answer[address]
             assert isinstance(fields, dict)
-            self._latest[address] = CardReading(**fields)
+            self._latest[address] = self._judge(address, CardReading(**fields))
+        if self._lost and time.monotonic() >= self._renew_at:
+            # What a process has of the driver may be out of date; a fresh one sees what there is.
+            self._renew_at = time.monotonic() + self._retry_s
+            self._end_child()
+
+    def _judge(self, address: str, reading: CardReading) -> CardReading:
+        """A card is lost that could be read before, and of which two processes say so."""
+        assert self._child is not None
+        if reading.total_bytes is not None:
+            self._known.add(address)
+        if not reading.is_lost or address not in self._known:
+            self._lost.pop(address, None)
+            return replace(reading, is_lost=False)
+        first = self._lost.setdefault(address, self._child)
+        return replace(reading, is_lost=first is not self._child)
 
     async def _ask(self, addresses: list[str]) -> dict[str, object]:
         child = self._child = self._child or await self._start()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.policy import Observation, PoolLevel
+from homespec.headroom.pools import CPU
 from homespec.headroom.probe import Readings
 from homespec.headroom.readings import Pool
 from homespec.status import EngineSnapshot, ModelMemory, PoolStatus
@@ -34,8 +36,19 @@ def observe(readings: Readings, snapshot: EngineSnapshot, marks: WantedMarks, dr
     )
 
 
-def pool_status(pool: Pool, snapshot: EngineSnapshot, wanted: WantedMarks) -> PoolStatus:
-    """A pool as it is shown."""
+def held(memory: ModelMemory, mapped_bytes: int) -> ModelMemory:
+    """What of a resident's memory is not free. The system may take mapped weights back, and counts them as available.
+
+    mapped_bytes: resident pages of files that its engine has mapped, other files included.
+    """
+    on_cpu = memory.on(CPU)
+    mapped = min(mapped_bytes, on_cpu.weights_bytes)
+    rest = replace(on_cpu, weights_bytes=on_cpu.weights_bytes - mapped)
+    return replace(memory, weights_bytes=memory.weights_bytes - mapped, by_device={**memory.by_device, CPU: rest})
+
+
+def pool_status(pool: Pool, snapshot: EngineSnapshot, wanted: WantedMarks, residents: ModelMemory) -> PoolStatus:
+    """A pool as it is shown. residents: what models hold that do not answer at present."""
     marks = wanted.on(pool.total_bytes) if pool.total_bytes is not None else None
     return PoolStatus(
         name=pool.name,
@@ -48,6 +61,7 @@ def pool_status(pool: Pool, snapshot: EngineSnapshot, wanted: WantedMarks) -> Po
         reserve_bytes=marks.reserve_bytes if marks else None,
         low_bytes=marks.low_bytes if marks else None,
         high_bytes=marks.high_bytes if marks else None,
+        residents_bytes=_part(residents, pool.members).total_bytes,
     )
 
 

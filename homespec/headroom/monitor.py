@@ -10,15 +10,16 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from homespec.frames import Admit, EngineSettings
-from homespec.headroom.levels import observe, pool_status
+from homespec.headroom.levels import held, observe, pool_status
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.policy import Change, Observation, Policy, State, pause_s, shortage, why_out
-from homespec.headroom.probe import Probe, Readings
+from homespec.headroom.probe import Probe, Readings, mapped_bytes
 from homespec.headroom.reconsider import Reconsider, SecondLook
 from homespec.headroom.waiting import Waiting
 from homespec.metrics import Ledger
@@ -31,6 +32,7 @@ from homespec.status import (
     MonitorStatus,
     Phase,
     PoolStatus,
+    ResidentStatus,
     Transition,
     Watch,
 )
@@ -56,7 +58,11 @@ class Engine(Protocol):
     @property
     def settings(self) -> EngineSettings: ...
 
+    def residents(self) -> Sequence[ResidentStatus]: ...
+
     def give_up_residents(self, reason: str) -> None: ...
+
+    def doubt_gpu(self, reason: str) -> None: ...
 
     def withdraw(self, reason: str) -> None: ...
 
@@ -129,9 +135,12 @@ class Monitor:
             return
         maps_target = self._how.maps_target and not snapshot.devices
         readings = self._readings = self._how.probe.read(pid, snapshot.devices, maps_target=maps_target, now_s=now_s)
+        if readings.gpu_doubt is not None:
+            self._engine.doubt_gpu(readings.gpu_doubt)
         if snapshot.drafter_memory.total_bytes:
             self._drafter = snapshot.drafter_memory
-        self.pools = tuple(pool_status(pool, snapshot, self._how.marks) for pool in readings.pools)
+        residents = self._held_by_residents()
+        self.pools = tuple(pool_status(pool, snapshot, self._how.marks, residents) for pool in readings.pools)
         if lack := shortage(observe(readings, snapshot, self._how.marks, ModelMemory())):
             self._engine.give_up_residents(lack)
         if self._state.watch is not Watch.WITHDRAWN and not _is_present(snapshot):
@@ -157,6 +166,12 @@ class Monitor:
             counts=dict(self._counts),
             transitions=tuple(self._transitions),
         )
+
+    def _held_by_residents(self) -> ModelMemory:
+        """Beside mapped weights."""
+        maps = self._how.maps_target
+        parts = (held(each.memory, (mapped_bytes(each.pid) or 0) if maps else 0) for each in self._engine.residents())
+        return sum(parts, ModelMemory())
 
     def _look_at_absent(self, readings: Readings, snapshot: EngineSnapshot, pid: int, now_s: float) -> None:
         """There is nothing to withdraw; perhaps something that was refused and fits by now."""

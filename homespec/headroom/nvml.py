@@ -39,7 +39,7 @@ def read_card(address: str) -> CardReading:
         total, free, source = _memory(pynvml.nvmlDeviceGetHandleByPciBusId(address.encode()))
     except pynvml.NVMLError as error:
         supported = _code(error) != pynvml.NVML_ERROR_NOT_SUPPORTED
-        return CardReading(None, None, f"NVML on {address}: {error}", supported)
+        return CardReading(None, None, f"NVML on {address}: {error}", supported, _is_lost(_code(error)))
     if total in _SENTINELS or free > total:
         return CardReading.unknown(f"NVML on {address}: no usable numbers ({free} of {total} bytes free)")
     return CardReading(total, free, source)
@@ -57,6 +57,16 @@ def _memory(handle: object) -> tuple[int, int, str]:
             raise
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     return memory.total, memory.free, "NVML v1"
+
+
+def _is_lost(code: int) -> bool:
+    """What becomes of a card after a suspend, a reset, an unplugging."""
+    return code in (
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_NOT_FOUND,
+        pynvml.NVML_ERROR_UNKNOWN,
+    )
 
 
 def _code(error: pynvml.NVMLError) -> int:

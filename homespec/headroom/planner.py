@@ -137,7 +137,7 @@ async def fit(settings: EngineSettings, marks: WantedMarks, answers: Answers | N
         except EngineError as error:
             return Fitted(settings, (f"not measured whether it fits: {error}",), None)
     # Before the sizes: without a GPU that is on its way they say nothing.
-    GpuMissing.check(settings.n_gpu_layers, plan.devices)
+    GpuMissing.check(settings.n_gpu_layers, plan.devices, expected=settings.expects_gpu)
     if isinstance(plan.target, Refusal):
         raise DoesNotFit(f"{settings.model_path}: {plan.target.explain(plan.asked)}")
     summary = memory_plan(plan.target, plan.admission)
@@ -191,6 +191,8 @@ def _can_quantize_kv(settings: EngineSettings) -> bool:
 
 
 async def _candidate(survey: Survey, settings: EngineSettings, path: str, check_pairs: bool) -> Candidate:
+    if outdated := settings.outdated_candidates.get(path):
+        return Candidate(path, outdated)
     try:
         facts = await describe(survey, path, settings.model_path)
     except HomespecError as error:

@@ -30,6 +30,8 @@ class Readings:
     major_faults_per_s: float | None
     resident_share: float | None
     """Share of the target's mapped files that is in memory."""
+    gpu_doubt: str | None = ""
+    """What NVML says against a card that was there before; None: it says nothing of some card, good or bad."""
 
 
 class Probe:
@@ -62,6 +64,7 @@ class Probe:
             stall_is_own=self._stall_is_own,
             major_faults_per_s=self._faults.update(major_faults(pid, self._root / "proc"), now_s),
             resident_share=self._resident_share(now_s) if maps_target else None,
+            gpu_doubt=doubt([card for each in devices if (card := self._card(each)) is not None]),
         )
 
     def _card(self, device: DeviceMemory) -> CardReading | None:
@@ -81,6 +84,13 @@ class Probe:
         except (OSError, ValueError):
             return None
         return self._mapped.resident_share()
+
+
+def doubt(cards: Sequence[CardReading]) -> str | None:
+    """As in Readings."""
+    if lost := next((card for card in cards if card.is_lost), None):
+        return f"{lost.source}; should a fresh engine not find it, reload the driver or restart the machine"
+    return "" if all(card.total_bytes is not None for card in cards) else None
 
 
 def is_nvidia(device: DeviceMemory) -> bool:

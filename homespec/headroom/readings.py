@@ -24,6 +24,8 @@ class CardReading:
     """The query that answered, or why none did."""
     is_supported: bool = True
     """False: NVML knows the card and says that it has no memory of its own to tell of."""
+    is_lost: bool = False
+    """A card that was there before is gone, or the driver does not know what it does."""
 
     @classmethod
     def unknown(cls, reason: str) -> CardReading:

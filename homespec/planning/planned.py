@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import msgspec
 import psutil
 
 from homespec.config import Settings
@@ -32,8 +33,9 @@ async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> 
     is_off = (list(drafts) or [settings.draft]) == ["off"]
     alone = settings.model_copy(update={"draft": "off" if is_off else "auto"})
     engine = engine_settings(alone, path, settings.model_id or served_name(settings.model, path))
-    candidates = named or engine.draft_candidates
-    plan = await make_plan(engine, candidates, WantedMarks.of(settings), survey, check_pairs=True)
+    if named:  # whoever names a file means it
+        engine = msgspec.structs.replace(engine, draft_candidates=tuple(named), outdated_candidates={})
+    plan = await make_plan(engine, engine.draft_candidates, WantedMarks.of(settings), survey, check_pairs=True)
     guide = None if plan.facts.embeds_only else await _guidelines(plan, settings, survey)
     return report_of(plan, guide), guide
 

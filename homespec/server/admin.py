@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from homespec.errors import RequestError
 from homespec.server.body import JsonRoute
+from homespec.server.document import BODY, answers
 from homespec.server.services import ServicesDep
 from homespec.status import Watch
 from homespec.wire.requests import DrafterRequest
@@ -15,7 +16,7 @@ from homespec.wire.requests import DrafterRequest
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/admin/drafter")
+@router.post("/admin/drafter", responses=answers(*BODY))
 async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]:
     """Set the process-wide switch, or load the draft model anew, or both. Takes effect from the next round on; running
     answers go on unchanged.
@@ -39,7 +40,7 @@ async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]
     }
 
 
-@router.delete("/admin/requests/{request_id}")
+@router.delete("/admin/requests/{request_id}", responses=answers(404))
 async def cancel(request_id: str, services: ServicesDep) -> dict[str, Any]:
     """End a request in flight, whatever it does; its client gets an error with the code `cancelled`."""
     # DELETE without a body: browsers ask before a page of another origin may send one.

@@ -11,7 +11,7 @@ from homespec import __version__
 from homespec.config import Settings
 from homespec.headroom.monitor import Monitor
 from homespec.offers import Offers
-from homespec.server import admin, chat, completions, embeddings, errors, models, ollama, responses, status
+from homespec.server import admin, chat, completions, document, embeddings, errors, models, ollama, responses, status
 from homespec.server.auth import Guard, allowed_host_names
 from homespec.server.services import Services
 from homespec.supervisor import Supervisor
@@ -19,7 +19,7 @@ from homespec.supervisor import Supervisor
 
 def create_app(supervisor: Supervisor, monitor: Monitor, settings: Settings, offers: Offers) -> FastAPI:
     """The ASGI app over a running supervisor."""
-    app = FastAPI(title="homespec", version=__version__, docs_url=None, redoc_url=None)
+    app = document.Documented(title="homespec", version=__version__, docs_url=None, redoc_url=None)
     app.state.services = Services(supervisor, monitor, offers, started_unix=int(time.time()))
     app.state.max_body_bytes = settings.max_body_bytes
     for router in (chat.router, completions.router, responses.router, embeddings.router, models.router):

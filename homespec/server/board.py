@@ -47,6 +47,7 @@ class Board:
             events=tuple(supervisor.events),
             models=tuple(self._models()),
             first_token=supervisor.first_token_status(),
+            degraded=supervisor.degraded,
         )
 
     def residence(self, offer: Offer) -> Residence:
@@ -89,4 +90,5 @@ class Board:
             pools=self._monitor.pools,
             monitor=self._monitor.status(),
             plan=self._supervisor.memory_plan,
+            residents=self._supervisor.residents(),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from homespec.server.body import JsonRoute
+from homespec.server.document import BODY, ENGINE, EVENTS, answers
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, ServicesDep
 from homespec.server.target import target_of
@@ -14,7 +15,7 @@ from homespec.wire.chat_shape import ChatShape
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/chat/completions")
+@router.post("/chat/completions", responses=answers(*BODY, 404, *ENGINE, stream=EVENTS, notices=True))
 async def chat_completions(
     request: Request, body: ChatRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:

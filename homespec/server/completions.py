@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from homespec.errors import RequestError
 from homespec.frames import Detokenize, Refused, Text, Tokenize, Tokens
 from homespec.server.body import JsonRoute
+from homespec.server.document import BODY, ENGINE, EVENTS, answers
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, Services, ServicesDep
 from homespec.server.target import plan_of
@@ -20,7 +21,7 @@ router = APIRouter(route_class=JsonRoute)
 tokens_router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/completions")
+@router.post("/completions", responses=answers(*BODY, 404, *ENGINE, stream=EVENTS, notices=True))
 async def completions(
     request: Request, body: CompletionRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
@@ -36,7 +37,7 @@ async def completions(
     return await generate(request, services, body.frames(shape.id, partition=partition), shape, plan)
 
 
-@tokens_router.post("/tokenize")
+@tokens_router.post("/tokenize", responses=answers(*BODY, *ENGINE))
 async def tokenize(body: TokenizeRequest, services: ServicesDep) -> dict[str, Any]:
     """Token ids of a text, without BOS."""
     answer = await _ask(services, Tokenize(request_id("tok"), body.content, body.parse_special))
@@ -44,7 +45,7 @@ async def tokenize(body: TokenizeRequest, services: ServicesDep) -> dict[str, An
     return {"tokens": answer.token_ids}
 
 
-@tokens_router.post("/detokenize")
+@tokens_router.post("/detokenize", responses=answers(*BODY, *ENGINE))
 async def detokenize(body: DetokenizeRequest, services: ServicesDep) -> dict[str, Any]:
     """Text of token ids, control tokens spelled out."""
     answer = await _ask(services, Detokenize(request_id("tok"), body.tokens))

@@ -12,7 +12,8 @@ from fastapi.responses import JSONResponse
 from homespec.errors import RequestError
 from homespec.frames import Embed, Embedded, Refused
 from homespec.server.body import JsonRoute
-from homespec.server.generate import NOTICE_HEADER, header_text
+from homespec.server.document import BODY, ENGINE, NOTICE_HEADER, answers
+from homespec.server.generate import header_text
 from homespec.server.presence import CLIENT_GONE, unless_gone
 from homespec.server.services import Services, ServicesDep, client_of
 from homespec.server.target import Target, target_of
@@ -23,7 +24,7 @@ router = APIRouter(route_class=JsonRoute)
 ollama_router = APIRouter(prefix="/api", route_class=JsonRoute)
 
 
-@router.post("/embeddings")
+@router.post("/embeddings", responses=answers(*BODY, 404, *ENGINE, notices=True))
 async def embeddings(request: Request, body: EmbeddingRequest, services: ServicesDep) -> Response:
     """Vectors of length 1, one for each text; refused where the model is not loaded to embed."""
     target = await target_of(request, services, body.model)
@@ -31,7 +32,7 @@ async def embeddings(request: Request, body: EmbeddingRequest, services: Service
     return _answered(body.answer(target.id, embedded) if embedded else None, notices)
 
 
-@ollama_router.post("/embed")
+@ollama_router.post("/embed", responses=answers(*BODY, 404, *ENGINE, notices=True))
 async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDep) -> Response:
     """The same in Ollama's shape; a text that is too long is cut unless `truncate` is false."""
     target = await target_of(request, services, body.model)
@@ -51,7 +52,7 @@ async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDe
     return _answered(answer, notices)
 
 
-@ollama_router.post("/embeddings")
+@ollama_router.post("/embeddings", responses=answers(*BODY, 404, *ENGINE, notices=True))
 async def embed_prompt(request: Request, body: OllamaPromptRequest, services: ServicesDep) -> Response:
     """One text, as older clients of Ollama ask."""
     target = await target_of(request, services, body.model)

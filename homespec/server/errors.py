@@ -77,5 +77,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
         return error_response(ErrorInfo(message, 404, "not_found_error", code="not_found"))
     if error.status_code == 405:
         message = f"{request.method} is not allowed on {request.url.path}"
-        return error_response(ErrorInfo(message, 405, code="method_not_allowed"))
+        response = error_response(ErrorInfo(message, 405, code="method_not_allowed"))
+        response.headers.update(error.headers or {})  # Allow
+        return response
     return error_response(ErrorInfo(str(error.detail), error.status_code))

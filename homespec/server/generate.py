@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from homespec.errors import RequestError
 from homespec.frames import Finished, Generate, Refused
+from homespec.server.document import NOTICE_HEADER
 from homespec.server.events import Events, answer_events
 from homespec.server.presence import CLIENT_GONE, unless_gone
 from homespec.server.services import Services, client_of
@@ -19,7 +20,6 @@ from homespec.supervision.plan import Plan
 from homespec.supervisor import Supervisor
 from homespec.wire.responses import Shape
 
-NOTICE_HEADER = "X-Homespec-Notice"
 _MAX_NOTICE_CHARS = 1024
 
 Framing = Callable[[Events], Response]

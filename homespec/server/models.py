@@ -8,20 +8,21 @@ import msgspec
 from fastapi import APIRouter
 
 from homespec.offers import Offer
+from homespec.server.document import answers
 from homespec.server.services import Services, ServicesDep
 from homespec.status import ModelStatus
 
 router = APIRouter()
 
 
-@router.get("/models")
+@router.get("/models", responses=answers())
 @router.get("/models/", include_in_schema=False)  # else it reads as a model without a name
 async def models(services: ServicesDep) -> dict[str, Any]:
     """Every model that a request may name, with the context it may use where that is known."""
     return {"object": "list", "data": [_card(services, offer) for offer in await services.all_offers()]}
 
 
-@router.get("/models/{name:path}")
+@router.get("/models/{name:path}", responses=answers(404))
 async def model(name: str, services: ServicesDep) -> dict[str, Any]:
     return _card(services, await services.offer(name))
 

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from homespec import __version__
 from homespec.offers import Offer
 from homespec.server.body import JsonRoute
+from homespec.server.document import BODY, ENGINE, LINES, answers
 from homespec.server.generate import generate
 from homespec.server.ollama_facts import card_of, card_of_file
 from homespec.server.services import PartitionDep, Services, ServicesDep
@@ -31,9 +32,10 @@ _NEVER = "9999-12-31T23:59:59Z"
 """For a model that is not unloaded while nobody asks."""
 
 
-@router.post("/chat")
+@router.post("/chat", responses=answers(*BODY, 404, *ENGINE, stream=LINES, notices=True))
 async def chat(request: Request, body: OllamaChatRequest, services: ServicesDep, partition: PartitionDep) -> Response:
     """Answer a conversation; a stream of JSON lines unless `stream` is false."""
+    body.check()
     if not body.messages:
         return await _load(request, services, body, is_chat=True)
     target = await target_of(request, services, body.model)
@@ -41,7 +43,7 @@ async def chat(request: Request, body: OllamaChatRequest, services: ServicesDep,
     return await _answer_chat(request, services, partition, target, body.request(), body, is_chat=True)
 
 
-@router.post("/generate")
+@router.post("/generate", responses=answers(*BODY, 404, *ENGINE, stream=LINES, notices=True))
 async def generate_text(
     request: Request, body: OllamaGenerateRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
@@ -53,7 +55,7 @@ async def generate_text(
     target.plan.keep(body.keep_s)
     if not body.raw and not body.suffix and target.facts.chat is not None:
         return await _answer_chat(request, services, partition, target, body.chat(), body, is_chat=False)
-    shape = OllamaShape(target.id, is_chat=False)
+    shape = OllamaShape(target.id, is_chat=False, with_logprobs=body.logprobs)
     frames = body.completion().frames(shape.id, partition=partition)
     notices = body.notices(target.facts.n_ctx)
     return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
@@ -95,25 +97,25 @@ async def _answer_chat(
     return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
 
 
-@router.get("/version")
+@router.get("/version", responses=answers())
 async def version() -> dict[str, str]:
     return {"version": OLLAMA_VERSION, "homespec": __version__}
 
 
-@router.get("/tags")
+@router.get("/tags", responses=answers())
 async def tags(services: ServicesDep) -> dict[str, Any]:
     """Every model that a request may name."""
     return {"models": [_card(services, offer) for offer in await services.all_offers()]}
 
 
-@router.get("/ps")
+@router.get("/ps", responses=answers())
 async def ps(services: ServicesDep) -> dict[str, Any]:
     """The models that are loaded."""
     offers = [each for each in await services.all_offers() if services.board.residence(each) is Residence.LOADED]
     return {"models": [_running_card(services, offer) for offer in offers]}
 
 
-@router.post("/show")
+@router.post("/show", responses=answers(*BODY, 404, 500))
 async def show(body: ShowRequest, services: ServicesDep) -> dict[str, Any]:
     """Facts of a model; of one that has never been loaded, what its file says."""
     offer = await services.offer(body.model or body.name)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from homespec.errors import RequestError
 from homespec.server.body import JsonRoute
+from homespec.server.document import BODY, ENGINE, EVENTS, answers
 from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, ServicesDep
 from homespec.server.sse import named_event_stream
@@ -18,7 +19,7 @@ from homespec.wire.responses_shape import ResponsesShape
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/responses")
+@router.post("/responses", responses=answers(*BODY, 404, *ENGINE, stream=EVENTS, notices=True))
 async def responses(
     request: Request, body: ResponsesRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from sse_starlette import EventSourceResponse
 
 from homespec.server.board import Board
+from homespec.server.document import LINES
 from homespec.server.events import Events
 from homespec.supervisor import Supervisor
 
@@ -34,7 +35,7 @@ def named_event_stream(events: Events) -> EventSourceResponse:
 
 def line_stream(events: Events) -> StreamingResponse:
     """As Ollama streams: one JSON object per line."""
-    return StreamingResponse(_lines(events), media_type="application/x-ndjson", headers=_HEADERS)
+    return StreamingResponse(_lines(events), media_type=LINES, headers=_HEADERS)
 
 
 def status_stream(board: Board, supervisor: Supervisor) -> EventSourceResponse:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 from fastapi import APIRouter, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from homespec.metrics import render
+from homespec.server.document import EVENTS, HEALTH, answers
 from homespec.server.services import ServicesDep
 from homespec.server.sse import status_stream
 from homespec.status import Phase
@@ -16,17 +17,21 @@ from homespec.supervision.requests import RETRY_AFTER_S
 router = APIRouter()
 
 
-@router.get("/health")
+@router.get("/health", responses=HEALTH)
 async def health(services: ServicesDep) -> JSONResponse:
-    """200 only while the target answers or is ready to; also while none is loaded because nobody asks."""
+    """200 only while the target answers or is ready to; also while none is loaded because nobody asks, and while it
+    answers from less than was asked for.
+    """
     supervisor = services.supervisor
     snapshot = supervisor.ledger.snapshot
     speculation = snapshot.speculation if snapshot else None
     ready = supervisor.phase in (Phase.READY, Phase.IDLE)
+    answers = "degraded" if supervisor.degraded else "ok"
     body = {
-        "status": "ok" if supervisor.phase is Phase.READY else supervisor.phase.value,
+        "status": answers if supervisor.phase is Phase.READY else supervisor.phase.value,
         "phase": supervisor.phase.value,
         "detail": supervisor.detail,
+        "degraded": supervisor.degraded,
         "progress": round(supervisor.load_progress, 3),
         "model": supervisor.plan.model_id,
         "device": supervisor.model.devices[0] if supervisor.model else None,
@@ -41,18 +46,18 @@ async def health(services: ServicesDep) -> JSONResponse:
     return JSONResponse(body, status_code=200 if ready else 503, headers=headers)
 
 
-@router.get("/status")
+@router.get("/status", responses=answers())
 async def status(services: ServicesDep) -> Response:
     """One snapshot of everything, without a word of any prompt."""
     return Response(msgspec.json.encode(services.board.status()), media_type="application/json")
 
 
-@router.get("/events")
+@router.get("/events", response_class=Response, responses=answers(stream=EVENTS))
 async def events(services: ServicesDep) -> Response:
     """The same snapshot as a stream, more than twice a second."""
     return status_stream(services.board, services.supervisor)
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse, responses=answers())
 async def metrics(services: ServicesDep) -> Response:
     return Response(render(services.board.status()), media_type=CONTENT_TYPE_LATEST)

@@ -41,16 +41,23 @@ class Pulse:
                 return False
 
 
-def status_line(phase: Phase, detail: str, load_progress: float, speculation: SpeculationStatus | None) -> str:
+def status_line(
+    phase: Phase,
+    detail: str,
+    load_progress: float,
+    speculation: SpeculationStatus | None,
+    degraded: str | None = None,
+) -> str:
     """One line for `systemctl status`."""
     if phase is Phase.LOADING:
         return f"{phase}: {detail} ({load_progress:.0%})"
     if phase is not Phase.READY:
         return f"{phase}: {detail}"
+    ready = f"degraded, {degraded}" if degraded else "ready"
     if speculation is None:
-        return "ready"
+        return ready
     name = speculation.drafter or "nothing"
-    return f"ready; drafting with {name}, {speculation.state}: {speculation.reason}"
+    return f"{ready}; drafting with {name}, {speculation.state}: {speculation.reason}"
 
 
 class Announcer:
@@ -100,7 +107,11 @@ class Announcer:
         supervisor = self._supervisor
         snapshot = supervisor.ledger.snapshot
         line = status_line(
-            supervisor.phase, supervisor.detail, supervisor.load_progress, snapshot.speculation if snapshot else None
+            supervisor.phase,
+            supervisor.detail,
+            supervisor.load_progress,
+            snapshot.speculation if snapshot else None,
+            supervisor.degraded,
         )
         if line != self._status:
             self._status = line

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from homespec.config_sources import default_config_path
+from homespec.config.sources import default_config_path
 from homespec.errors import ServiceError
 
 SYSTEM_CONFIG = Path("/etc/homespec/config.toml")

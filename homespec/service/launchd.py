@@ -76,6 +76,10 @@ class Launchd:
     def is_active(shown: str) -> bool:
         return "state = running" in shown
 
+    def is_missing(self, shown: str) -> bool:
+        """launchd knows only what it was told to start, which is nothing while no model is set."""
+        return not self._plist.exists()
+
     def hint(self) -> str | None:
         """What else a person may want."""
         return None

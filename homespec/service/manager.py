@@ -15,6 +15,13 @@ from homespec.service.launchd import Launchd
 from homespec.service.plan import Plan
 from homespec.service.systemd import Systemd
 
+_NOT_INSTALLED = {
+    False: "no service is installed for your user; 'homespec service install' does it, --system is about the machine's",
+    True: "no service is installed for this machine; 'sudo homespec service install --system' does it, "
+    "without --system it is about your user's",
+}
+"""By whether the machine's is meant."""
+
 
 class Manager(Protocol):
     def install(self, installation: Installation, *, start: bool) -> Plan: ...
@@ -26,6 +33,8 @@ class Manager(Protocol):
     def logs(self, *, follow: bool, lines: int) -> tuple[str, ...]: ...
 
     def is_active(self, shown: str) -> bool: ...
+
+    def is_missing(self, shown: str) -> bool: ...
 
     def hint(self) -> str | None: ...
 
@@ -54,20 +63,30 @@ def uninstall(*, system: bool, dry_run: bool) -> ExitCode:
 
 
 def status(*, system: bool) -> ExitCode:
-    """Print what the manager says. FAILURE unless the service runs."""
+    """Print what the manager says. FAILURE unless the service runs. Raises ServiceError when there is none."""
     here = manager(system=system)
-    argv = here.status()
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ServiceError(f"{' '.join(argv)}: {' '.join(done.stderr.split()) or f'exit code {done.returncode}'}")
-    print(done.stdout, end="")
-    return ExitCode.OK if here.is_active(done.stdout) else ExitCode.FAILURE
+    shown = _ask(here, system=system)
+    print(shown, end="")
+    return ExitCode.OK if here.is_active(shown) else ExitCode.FAILURE
 
 
 def logs(*, system: bool, follow: bool, lines: int) -> None:
-    """Become the program that shows the log."""
-    argv = manager(system=system).logs(follow=follow, lines=lines)
+    """Become the program that shows the log. Raises ServiceError when there is no service."""
+    here = manager(system=system)
+    _ask(here, system=system)
+    argv = here.logs(follow=follow, lines=lines)
     os.execv(argv[0], argv)
+
+
+def _ask(here: Manager, *, system: bool) -> str:
+    """What the manager says of the service. Raises ServiceError when it does not know it, or cannot be asked."""
+    argv = here.status()
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if here.is_missing(done.stdout):
+        raise ServiceError(_NOT_INSTALLED[system])
+    if done.returncode:
+        raise ServiceError(f"{' '.join(argv)}: {' '.join(done.stderr.split()) or f'exit code {done.returncode}'}")
+    return done.stdout
 
 
 def _has_model(config: Path) -> bool:

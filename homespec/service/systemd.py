@@ -13,7 +13,9 @@ from homespec.service.template import template
 UNIT = "homespec.service"
 _ODD = re.compile(r"[\x00-\x1f\x7f\"'\\$]")
 _NO_SYSTEMD = "this machine has no systemd; start 'homespec serve' with what it has instead"
-_STATUS_FIELDS = "ActiveState,SubState,Result,StatusText,NRestarts,ExecMainStatus,MainPID,ActiveEnterTimestamp"
+_STATUS_FIELDS = (
+    "LoadState,ActiveState,SubState,Result,StatusText,NRestarts,ExecMainStatus,MainPID,ActiveEnterTimestamp"
+)
 
 
 def quote(text: str) -> str:
@@ -86,6 +88,11 @@ class Systemd:
     @staticmethod
     def is_active(shown: str) -> bool:
         return "ActiveState=active" in shown.splitlines()
+
+    @staticmethod
+    def is_missing(shown: str) -> bool:
+        """systemd shows units that do not exist as well, and calls that a success."""
+        return "LoadState=not-found" in shown.splitlines()
 
     def hint(self) -> str | None:
         """What else a person may want."""

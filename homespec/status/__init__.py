@@ -36,6 +36,7 @@ from homespec.status.memory import (
     MemoryStatus,
     MonitorStatus,
     PoolStatus,
+    ResidentStatus,
     Transition,
     Watch,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "RequestPhase",
     "RequestStatus",
     "Residence",
+    "ResidentStatus",
     "SpeculationReport",
     "SpeculationStatus",
     "StartCause",

@@ -119,3 +119,5 @@ class Status:
     models: tuple[OfferStatus, ...] = ()
     """Those of the configuration, and whichever of a store is loaded."""
     first_token: FirstTokenStatus = FirstTokenStatus()
+    degraded: str | None = None
+    """Why requests get less than was asked for, or nothing for now: a GPU that is not there. With the remedy."""

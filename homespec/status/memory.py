@@ -29,14 +29,31 @@ class PoolStatus:
     """With less than this free, the drafter goes."""
     high_bytes: int | None
     """With at least this free beside it, the drafter may come back."""
+    residents_bytes: int = 0
+    """What residents hold there. Their pages of mapped files are not counted: the system may take those back, so they
+    are free.
+    """
 
     @property
     def others_bytes(self) -> int | None:
-        """What neither model holds and is not free."""
+        """What no model of homespec's holds and is not free."""
         if self.total_bytes is None or self.free_bytes is None:
             return None
-        ours = self.target.total_bytes + self.drafter.total_bytes
+        ours = self.target.total_bytes + self.drafter.total_bytes + self.residents_bytes
         return max(self.total_bytes - self.free_bytes - ours, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentStatus:
+    """A model that stays loaded while another one answers."""
+
+    id: str
+    pid: int
+    """Of its engine."""
+    memory: ModelMemory
+    """All that it holds, mapped files included."""
+    idle_s: float
+    """Seconds since it has answered."""
 
 
 class Watch(StrEnum):
@@ -96,7 +113,7 @@ class MonitorStatus:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStatus:
-    """Memory of the two models and of the box."""
+    """Memory of the models and of the box."""
 
     target: ModelMemory
     drafter: ModelMemory
@@ -110,3 +127,5 @@ class MemoryStatus:
     monitor: MonitorStatus | None = None
     plan: MemoryPlan | None = None
     """None when it was not estimated what fits."""
+    residents: tuple[ResidentStatus, ...] = ()
+    """The one that was used last at the end."""

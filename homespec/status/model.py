@@ -15,6 +15,10 @@ class ChatFormat:
     """the model file, built in, or the path of a file."""
     tool_format: str | None = None
     """How it teaches the model to write tool calls; None: it knows no tools, and homespec describes them itself."""
+    tool_format_reason: str = ""
+    """Where the form was seen, or why there is none."""
+    writes_calls: bool = True
+    """Calls of the conversation are written by it; else homespec spells them out in that form."""
     reasoning: tuple[str, str] | None = None
     """The markers around a thinking block; None without one."""
     takes_system: bool = True

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from homespec.errors import ModelError
-from homespec.store.model_file import check
-from homespec.store.shards import read_parts
+from homespec.errors import ModelError, ModelNotFound
+from homespec.fingerprint import fingerprint
+from homespec.store.header import Header
+from homespec.store.model_file import check_start
+from homespec.store.shards import parts, read_parts
+
+SOURCE_KEY = "homespec.derived.source"
+"""In a copy: what `source_mark` said of the model it was made of. Copies of earlier releases have none."""
 
 _MARK = ".draft-"
+_OUTDATED = (
+    "was made of another file than the one that has the model's name now: make it again (homespec derive --force), or "
+    "name it (--draft)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A draft file that nobody has named."""
+
+    path: Path
+    unusable: str | None = None
+    """Why it must not draft unless somebody names it; None when it may."""
 
 
 def copy_path(model: Path, recipe: str) -> Path:
@@ -18,13 +39,25 @@ def copy_path(model: Path, recipe: str) -> Path:
     return model.with_name(f"{model.stem}{_MARK}{recipe}.gguf")
 
 
-def companions(model: Path) -> tuple[Path, ...]:
-    """What may draft for `model` without anybody naming it: its MTP block, then its copies, the newest first.
+def source_mark(model: Path) -> str:
+    """What tells this model from another one that gets its name. Raises ModelNotFound when it cannot be read."""
+    try:
+        prints = [fingerprint(part) for part in parts(model)]
+    except OSError as error:
+        raise ModelNotFound(f"{model} cannot be read: {error.strerror}; check its permissions") from error
+    return prints[0] if len(prints) == 1 else hashlib.sha256("".join(prints).encode()).hexdigest()
+
+
+def companions(model: Path) -> tuple[Companion, ...]:
+    """What could draft for `model` without anybody naming it: its MTP block, then its copies, the newest first.
 
     Of two copies made in the same moment, by name. A broken one is left out. Raises ModelError for the model itself.
     """
-    own = (model,) if _has_mtp_block(model) else ()
-    return (*own, *sorted(_copies(model), key=lambda path: (-path.stat().st_mtime, path.name)))
+    own = (Companion(model),) if _has_mtp_block(model) else ()
+    copies = sorted(_copies(model), key=lambda copy: (-copy[0].stat().st_mtime, copy[0].name))
+    sources = {path: header.metadata.get(SOURCE_KEY) for path, header in copies}
+    mark = source_mark(model) if any(sources.values()) else None
+    return (*own, *(Companion(path, _OUTDATED if of not in (None, mark) else None) for path, of in sources.items()))
 
 
 def _has_mtp_block(model: Path) -> bool:
@@ -36,12 +69,11 @@ def _has_mtp_block(model: Path) -> bool:
     return any(tensor.name == f"blk.{last}.nextn.eh_proj.weight" for header in headers for tensor in header.tensors)
 
 
-def _copies(model: Path) -> list[Path]:
-    found = []
+def _copies(model: Path) -> Iterator[tuple[Path, Header]]:
     with suppress(OSError):
         for name in os.listdir(model.parent):  # noqa: PTH208  # names alone: a folder of models may hold anything
             if name.startswith(f"{model.stem}{_MARK}") and name.endswith(".gguf"):
                 with suppress(ModelError):
-                    check(model.with_name(name))
-                    found.append(model.with_name(name))
-    return found
+                    path = model.with_name(name)
+                    check_start(path)
+                    yield path, read_parts(path)[0]

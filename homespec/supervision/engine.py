@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from homespec import errors
 from homespec.child import KILLED, EngineChild
 from homespec.errors import EngineError, HomespecError, ModelError
-from homespec.frames import EngineSettings, FromEngine, LoadFailed, Measured, Readmit, Ready, SetDrafter, Withdraw
+from homespec.frames import (
+    EngineSettings,
+    FromEngine,
+    LoadFailed,
+    Measured,
+    Readmit,
+    Ready,
+    SetDrafter,
+    Snapshot,
+    Withdraw,
+)
+from homespec.status import EngineSnapshot
 from homespec.supervision.plan import Plan
 
 logger = logging.getLogger("homespec.supervisor")
@@ -48,6 +59,8 @@ class Engine:
         self._receive = receive
         self.measured: Measured | None = None
         """What it has said of its exactness last."""
+        self.snapshot: EngineSnapshot | None = None
+        """Its latest."""
         self._ready_at: float | None = None
         self._load_error: HomespecError | None = None
         self._leaving: asyncio.Task[str] | None = None
@@ -124,5 +137,7 @@ class Engine:
                 self._ready_at = time.monotonic()
             case Measured():
                 self.measured = frame
+            case Snapshot(snapshot):
+                self.snapshot = snapshot
             case LoadFailed(kind, message):
                 self._load_error = getattr(errors, kind, ModelError)(message)

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homespec.errors import GpuMissing
+from homespec.status import ModelStatus
 from homespec.supervision.plan import Plan
 from homespec.supervision.state import State
 
 logger = logging.getLogger("homespec.supervisor")
 
 RETRY_S = 2.0
+_HELP = "'homespec doctor' looks at the driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +29,45 @@ class MissingGpu:
 
 
 class GpuWait:
-    """Since when it is missed."""
+    """Since when it is missed, and whether there ever was one."""
 
     def __init__(self, state: State, pause: Callable[[float], Awaitable[None]]) -> None:
         self._state = state
         self._pause = pause
         self._since: float | None = None
+        self.reason: str | None = None
+        """Why it is waited for."""
+        self.was_there = False
+        """An engine of this daemon has had one."""
+
+    def ready(self, model: ModelStatus) -> None:
+        """A target is loaded, on a GPU or without."""
+        self.was_there |= model.devices[0] != "CPU"
+        self.over()
 
     def over(self) -> None:
         """It is there, or no longer asked for."""
-        self._since = None
+        self._since = self.reason = None
 
     async def is_worth_a_try(self, plan: Plan, error: GpuMissing, rule: MissingGpu) -> bool:
         """Whether to start another engine, after a pause: with the GPU while there is time, then without it when that
-        is what to do.
+        is what to do. Nobody has asked for the GPU of an automatic number of layers: there the CPU may always follow.
         """
         now = time.monotonic()
+        is_news = self._since is None
         self._since = self._since or now
         left_s = self._since + rule.wait_s - now
         if left_s > 0:
-            self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more"
-            self._state.tell("engine", self._state.detail)
+            self.reason = f"{error}; {_HELP}"
+            self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more; {_HELP}"
+            if is_news:
+                self._state.tell("engine", self._state.detail)
             plan.unfit()  # what fits without a GPU says nothing
             await self._pause(min(RETRY_S, left_s))
             return True
-        if rule.then == "fail":
+        if rule.then == "fail" and plan.asked.n_gpu_layers > 0:
             return False
-        reason = f"on the CPU: {error} within {rule.wait_s:g} s"
+        reason = f"on the CPU: {error} (waited {rule.wait_s:g} s); {_HELP}, and a restart of homespec looks again"
         plan.degrade(reason)
         logger.warning("degraded, %s", reason)
         self._state.tell("engine", f"degraded, {reason}")

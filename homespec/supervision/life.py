@@ -1,4 +1,4 @@
-"""One engine after another: what it is started for, and what follows its end.
+"""One engine after another: what each is started for, and how it is used.
 
 Single writer: everything here runs on the daemon's event loop.
 """
@@ -10,22 +10,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from homespec.errors import EngineError, ErrorInfo, GpuMissing, HomespecError
+from homespec.errors import HomespecError
 from homespec.frames import Frame
 from homespec.status import ModelStatus, Phase, StartCause
 from homespec.supervision.absence import Absence
+from homespec.supervision.aftermath import Aftermath
 from homespec.supervision.course import Course
 from homespec.supervision.engine import Ended, Engine
-from homespec.supervision.fast_failures import FastFailures
-from homespec.supervision.gpu_wait import GpuWait
+from homespec.supervision.gpu_doubt import GpuDoubt
 from homespec.supervision.hearing import Hearing
 from homespec.supervision.limits import Limits
 from homespec.supervision.plan import Plan
 from homespec.supervision.progress import Progress
-from homespec.supervision.requests import Requests, unavailable
+from homespec.supervision.requests import Requests
 from homespec.supervision.residents import Resident, Residents
 from homespec.supervision.state import UNMEASURED, State
-from homespec.supervision.suspicion import suspects
 
 
 class Life:
@@ -37,16 +36,14 @@ class Life:
         self.engine: Engine | None = None
         self.progress = Progress()
         self.absence = Absence()
-        self.restarts = 0
-        self.last_exit: str | None = None
         self.stopped = asyncio.Event()
         self.on_ready: Callable[[Plan], None] = lambda _: None
         self._state = state
         self._requests = requests
         self._called = asyncio.Event()
-        self._gpu_wait = GpuWait(state, self._pause)
-        self._failures = FastFailures()
+        self.gpu_doubt = GpuDoubt()
         self.residents = Residents(state)
+        self.aftermath = Aftermath(self.course, state, requests, self.residents, self.progress, self._pause)
         self._stall = ""
         """Why the engine was killed."""
 
@@ -57,6 +54,11 @@ class Life:
     @property
     def ready_engine(self) -> Engine | None:
         return self.engine if self._state.phase is Phase.READY else None
+
+    @property
+    def degraded(self) -> str | None:
+        """Why requests get less than was asked for, or nothing for now: a GPU that is not there."""
+        return self.plan.degraded or self.aftermath.gpu_wait.reason or self.gpu_doubt.open_reason
 
     def tell_engine(self, frame: Frame) -> None:
         if (engine := self.ready_engine) is not None:
@@ -98,6 +100,14 @@ class Life:
         self._state.tell("model", f"{self.plan.model_id} unloaded: {why}")
         self._dismiss(self.engine)
 
+    def renew(self, why: str) -> None:
+        """Start the engine anew, which has nothing to do: residents go too, what is wrong with it is so with them."""
+        assert self.engine is not None
+        self.aftermath.begin_again(why, f"{why}; starting the engine again")
+        self.residents.give_up(why)
+        self._state.tell("engine", self._state.detail)
+        self._dismiss(self.engine)
+
     async def replace(self, plan: Plan) -> str | None:
         """Go on as another plan wants it. When that cannot be loaded, the plan from before comes back, and the reason
         is returned.
@@ -107,7 +117,7 @@ class Life:
             return None
         outcome = self.course.replace(plan)
         self.residents.give_up("the configuration is another one")
-        self._gpu_wait.over()
+        self.aftermath.gpu_wait.over()
         self._state.enter(Phase.RESTARTING, "starting the engine with a new configuration")
         if self.engine is not None:
             self._dismiss(self.engine)
@@ -146,15 +156,17 @@ class Life:
     async def _live_once(self) -> None:
         """One engine, from what it is to be to what follows its end."""
         plan = self.plan
+        if self.aftermath.gpu_wait.was_there:
+            plan.expect_gpu()
         ended = await self._fit_and_run(plan)
         if self.stopped.is_set():
             return
         if ended is None or ended.was_dismissed or plan is not self.plan:
-            self._failures.forget()
+            self.aftermath.went_well()
         elif ended.load_error is not None:
-            await self._not_loaded(ended.load_error)
+            await self.aftermath.not_loaded(ended.load_error, self.limits.missing_gpu)
         else:
-            await self._died(ended)
+            await self.aftermath.died(ended, self._stall)
 
     async def _fit_and_run(self, plan: Plan) -> Ended | None:
         """None: it was set aside."""
@@ -191,6 +203,7 @@ class Life:
 
     async def _run_engine(self, plan: Plan) -> Ended | None:
         self._stall = ""
+        self.gpu_doubt.engine_started()
         self._state.begin_load(self.course.cause)
         engine = self.engine = await Engine.start(plan, self.absence.pressure, self._hearing(plan).receive)
         if self.stopped.is_set() or plan is not self.plan:
@@ -223,7 +236,7 @@ class Life:
             return None
         self.engine = None
         if ended.was_dismissed and not self.stopped.is_set():
-            self._engine_gone("was started anew for a new configuration", code="engine_restarted")
+            self.aftermath.fail_requests("was started anew for a new configuration", code="engine_restarted")
         return ended
 
     def _set_aside(self, engine: Engine) -> None:
@@ -245,7 +258,7 @@ class Life:
         state.model = plan.facts = model
         state.load_progress = 1.0
         state.enter(Phase.READY, f"ready, {plan.degraded}" if plan.degraded else "ready")
-        self._gpu_wait.over()
+        self.aftermath.gpu_wait.ready(model)
         self.course.arrived()
         self.progress.begin(time.monotonic())
         state.tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
@@ -253,77 +266,7 @@ class Life:
         engine.catch_up(self.absence.reason)
         self._requests.serve_from(engine.child, plan)
 
-    # What follows
-
-    async def _not_loaded(self, error: HomespecError) -> None:
-        """Raises the error when there is nothing else to serve."""
-        if self._fall_back(str(error)) or await self._may_find_gpu(error):
-            self._failures.forget()
-        elif self._may_do_without:
-            self._do_without(str(error))
-        else:
-            self._state.enter(Phase.FAILED, str(error))
-            raise error
-
-    async def _may_find_gpu(self, error: HomespecError) -> bool:
-        if not isinstance(error, GpuMissing):
-            return False
-        return await self._gpu_wait.is_worth_a_try(self.plan, error, self.limits.missing_gpu)
-
-    async def _died(self, ended: Ended) -> None:
-        """Tell, suspect, and wait before the next engine. Raises EngineError when there is no point in one."""
-        reason = self.last_exit = self._stall or ended.how
-        self.restarts += 1
-        self.course.cause = StartCause.DEATH
-        self._state.enter(Phase.RESTARTING, f"the engine {reason}; starting it again")
-        self._state.tell("engine", f"died: {reason}")
-        self._suspect_drafters(reason, killed=ended.was_killed and not self._stall)
-        if ended.was_killed:
-            self.residents.give_up(f"the engine of {self.plan.model_id} was killed, perhaps for want of memory")
-        self._engine_gone(reason, code="engine_died")
-        self._failures.add(ended.ready_for_s)
-        if not self._failures.is_hopeless:
-            await self._pause(self._failures.backoff_s)
-            return
-        times = f"the engine died {self._failures.count} times in a row, last: {reason}"
-        self._failures.forget()
-        if self._fall_back(times):
-            return
-        if self._may_do_without:
-            self._do_without(times)
-            return
-        raise self._give_up(f"{times}; see the log above")
-
-    @property
-    def _may_do_without(self) -> bool:
-        return self._state.model is not None and self.course.is_dispensable
-
-    def _do_without(self, why: str) -> None:
-        """Whoever asked for this model is told; the next request may try again."""
-        text = f"{self.plan.model_id} cannot be loaded: {why}"
-        self._requests.fail_all(ErrorInfo(text, 500, "server_error", code="load_failed"), self.plan)
-        self._state.enter(Phase.IDLE, text)
-        self._state.tell("model", text)
-
-    def _give_up(self, message: str) -> EngineError:
-        self._state.enter(Phase.FAILED, message)
-        self._requests.fail_all(unavailable(message, "engine_failed"))
-        return EngineError(message)
-
-    def _suspect_drafters(self, reason: str, *, killed: bool) -> None:
-        """The target comes back without what its death is put down to."""
-        snapshot = self._state.ledger.snapshot
-        found = suspects(snapshot, reason, killed=killed) if snapshot else {}
-        for name, suspicion in found.items():
-            self.plan.quarantined[name] = suspicion
-            self._state.tell("drafter", f"{name} quarantined: {suspicion}")
-
-    def _fall_back(self, reason: str) -> bool:
-        if not self.course.fall_back(reason):
-            return False
-        self._state.enter(Phase.RESTARTING, f"{reason}; back to the configuration from before")
-        self._state.tell("engine", self._state.detail)
-        return True
+    # Small steps
 
     def _load(self, plan: Plan, cause: StartCause) -> None:
         self.course.turn_to(plan, cause)
@@ -334,11 +277,6 @@ class Life:
         self.absence.idle = ""
         self._requests.hold()
         engine.dismiss()
-
-    def _engine_gone(self, reason: str, *, code: str) -> None:
-        self._state.ledger.engine_gone()
-        self.progress.end()
-        self._requests.engine_gone(reason, code=code)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not longer than until the end."""

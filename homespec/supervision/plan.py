@@ -82,6 +82,11 @@ class Plan:
         """None: as it was told before."""
         self.keep_s = self.keep_s if seconds is None else seconds
 
+    def expect_gpu(self) -> None:
+        """One has been in use: the CPU is not to take its place without a word, also where nobody asked for layers."""
+        self._wanted = msgspec.structs.replace(self._wanted, expects_gpu=True)
+        self.settings = msgspec.structs.replace(self.settings, expects_gpu=True)
+
     def degrade(self, reason: str) -> None:
         """Do without a GPU, and say why."""
         self._wanted = msgspec.structs.replace(self._wanted, n_gpu_layers=0)

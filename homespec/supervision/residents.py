@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from homespec.status import EngineSnapshot
+from homespec.status import EngineSnapshot, ModelMemory, ResidentStatus
 from homespec.supervision.engine import Engine
 from homespec.supervision.plan import Plan
 from homespec.supervision.rest import IdleRule, Rest
@@ -27,6 +27,21 @@ class Resident:
     @property
     def plan(self) -> Plan:
         return self.engine.plan
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since it has answered."""
+        return time.monotonic() - self.since
+
+    @property
+    def status(self) -> ResidentStatus:
+        return ResidentStatus(self.plan.model_id, self.engine.child.pid, self._memory, self.idle_s)
+
+    @property
+    def _memory(self) -> ModelMemory:
+        """As it has said last. Its drafter is on the way out."""
+        snapshot = self.engine.snapshot
+        return snapshot.target_memory + snapshot.drafter_memory if snapshot else ModelMemory()
 
 
 class Residents:
@@ -57,12 +72,15 @@ class Residents:
 
     def idle_s(self, plan: Plan) -> float:
         """Seconds since it has answered; 0 for one that is not there."""
-        return next((time.monotonic() - each.since for each in self._residents if each.plan is plan), 0.0)
+        return next((each.idle_s for each in self._residents if each.plan is plan), 0.0)
+
+    def status(self) -> tuple[ResidentStatus, ...]:
+        return tuple(each.status for each in self._residents)
 
     def rest(self, rule: IdleRule) -> None:
         """Give up what nobody has asked for in so long."""
         for resident in list(self._residents):
-            idle_s = time.monotonic() - resident.since
+            idle_s = resident.idle_s
             if rule.due(idle_s, resident.plan.keep_s) is Rest.TARGET:
                 self._dismiss(resident, f"nobody has asked for it for {format_duration(idle_s)}")
 

@@ -34,6 +34,7 @@ class Watch:
             self._requests.drop_overdue(now)
             self._check_progress(now)
             self._swap()
+            self._renew()
             self._life.residents.rest(self._life.limits.idle)
             self._rest()
 
@@ -69,6 +70,14 @@ class Watch:
         """Load the model whose turn it is."""
         if self._life.ready_engine is not None and (plan := self._requests.next_plan()) is not None:
             self._life.swap(plan)
+
+    def _renew(self) -> None:
+        """An engine whose GPU is said to be lost has to show what is true. One that answers is not disturbed: it dies
+        of it, or it goes on.
+        """
+        reason = self._life.gpu_doubt.open_reason
+        if reason is not None and self._life.ready_engine is not None and not len(self._requests):
+            self._life.renew(reason)
 
     def _rest(self) -> None:
         """Give up memory that nobody has use for."""

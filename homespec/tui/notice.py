@@ -78,6 +78,8 @@ def notice_of(url: str, link: Link, status: Status | None, age_s: float, now_s: 
 
 
 def _phase_notice(status: Status) -> Notice:
+    if status.phase is Phase.READY and status.degraded:
+        return Notice(Level.WARNING, f"degraded: {status.degraded}")
     if status.phase is Phase.READY:
         return Notice(Level.CALM, totals(status.counters))
     progress = status.load_progress if status.phase is Phase.LOADING else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 
 from homespec.status import PoolStatus
@@ -11,12 +12,18 @@ from homespec.tui.widgets.panel import FAINT, MUTED
 Cell = tuple[str, str]
 """A sign and its style."""
 
-TARGET, KV, DRAFTER, OTHERS = ("━", "$primary"), ("═", "$success"), ("╍", "$accent"), ("╌", MUTED)
+TARGET, KV, DRAFTER = ("━", "$primary"), ("═", "$success"), ("╍", "$accent")
+RESIDENTS, OTHERS = ("≡", "$secondary"), ("╌", MUTED)
 """Told apart by the line first, by colour second."""
 FREE, RESERVE = (TRACK, FAINT), ("┈", FAINT)
 HIGH, LOW = ("┆", MUTED), ("┃", "$warning")
-LEGEND = "━ target ═ KV ╍ drafter ╌ others ┈ reserve ┃ low ┆ high"
 _MIN_WIDTH_FOR_MARKS = 8
+
+
+def legend(pools: Iterable[PoolStatus]) -> str:
+    """What the signs mean; residents are named where there are some."""
+    residents = "≡ residents " if any(pool.residents_bytes for pool in pools) else ""
+    return f"━ target ═ KV ╍ drafter {residents}╌ others ┈ reserve ┃ low ┆ high"
 
 
 def pool_bar(pool: PoolStatus, width: int) -> list[Cell]:
@@ -26,9 +33,10 @@ def pool_bar(pool: PoolStatus, width: int) -> list[Cell]:
         return [(TRACK * width, FAINT)]
     target = pool.target
     kv = target.kv_bytes
-    used = (target.total_bytes - kv, kv, pool.drafter.total_bytes, pool.others_bytes)
+    used = (target.total_bytes - kv, kv, pool.drafter.total_bytes, pool.residents_bytes, pool.others_bytes)
     sizes = share_cells(used, total, width)
-    cells = [cell for cell, size in zip((TARGET, KV, DRAFTER, OTHERS), sizes, strict=True) for _ in range(size)]
+    signs = (TARGET, KV, DRAFTER, RESIDENTS, OTHERS)
+    cells = [cell for cell, size in zip(signs, sizes, strict=True) for _ in range(size)]
     start_of_reserve = _place(pool.reserve_bytes or 0, total, width)
     cells += [RESERVE if place >= start_of_reserve else FREE for place in range(len(cells), width)]
     if width >= _MIN_WIDTH_FOR_MARKS:

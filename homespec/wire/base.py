@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 class Wire(BaseModel):
@@ -19,5 +21,32 @@ class Wire(BaseModel):
         return values
 
     @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Says the same of null."""
+        schema = handler(core_schema)
+        shape = handler.resolve_ref_schema(schema)
+        fields = shape.get("properties", {})
+        for name in fields.keys() - set(shape.get("required", ())):
+            fields[name] = _or_null(fields[name])
+        return schema
+
+    @classmethod
     def _nullable(cls) -> frozenset[str]:
         return frozenset()
+
+
+def looks_like(kind: Any) -> BeforeValidator:
+    """What the document says of a field of which more is checked by hand than its type says."""
+    return BeforeValidator(lambda value: value, json_schema_input_type=kind)
+
+
+def _or_null(field: JsonSchemaValue) -> JsonSchemaValue:
+    """The schema of a field that may be null as well."""
+    if not field.keys() & {"type", "$ref", "anyOf"}:
+        return field  # anything goes
+    about = {"title", "description", "default"}
+    kind: JsonSchemaValue = {key: value for key, value in field.items() if key not in about}
+    kinds = kind["anyOf"] if kind.keys() == {"anyOf"} else [kind]
+    null = {"type": "null"}
+    rest: JsonSchemaValue = {key: value for key, value in field.items() if key in about}
+    return {"anyOf": kinds if null in kinds else [*kinds, null], **rest}

@@ -16,7 +16,7 @@ from homespec.frames import ChatPrompt, Constraint, Generate, ToolUse
 from homespec.status import ChatFormat
 from homespec.wire.generation import MAX_TOP_LOGPROBS, Generation, TokenLimit
 from homespec.wire.messages import Message, plain_message
-from homespec.wire.tools import Choice, Tool, tool_use
+from homespec.wire.tools import AskedChoice, Choice, Tool, tool_use
 
 UNKNOWN_TEMPLATE = ChatFormat(name="custom", source="unknown")
 """Of a model without a template; the engine refuses its chats with the reason."""
@@ -55,7 +55,7 @@ class ChatRequest(Generation):
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_TOP_LOGPROBS)
     tools: list[Tool] = Field(default_factory=list)
-    tool_choice: Any = None
+    tool_choice: AskedChoice = None
     parallel_tool_calls: bool = True
     functions: list[Any] = Field(default_factory=list)
     function_call: Any = None
@@ -72,7 +72,8 @@ class ChatRequest(Generation):
         tools = [tool.described() for tool in self.tools] if use else []
         messages = [plain_message(message, index) for index, message in enumerate(self.messages)]
         conversation = prepare(messages, tools, template)
-        variables, ignored = self._variables(template, thinks=constraint is None and not conversation.prefill)
+        at_once = constraint is not None and self._answers_at_once(template, conversation.prefill)
+        variables, ignored = self._variables(template, thinks=not (at_once or conversation.prefill))
         reasoning = template.reasoning or ()
         marks = [mark for text in reasoning for mark in _MARK.findall(text)]
         markers = dict.fromkeys((*(FORMATS[use.tool_format].markers if use else ()), *reasoning, *marks))
@@ -83,6 +84,7 @@ class ChatRequest(Generation):
             prefill=conversation.prefill,
             markers=tuple(markers),
             reasoning=template.reasoning,
+            answers_at_once=at_once,
         )
         has_channels, keeps_thinking = template.reasoning == HARMONY_REASONING, self.reasoning_format == "none"
         if has_channels and keeps_thinking:
@@ -138,6 +140,12 @@ class ChatRequest(Generation):
             answer_schema=constraint.text if constraint else None,
         )
         return None, use
+
+    def _answers_at_once(self, template: ChatFormat, prefill: str) -> bool:
+        """The answer is all that is written, so a constraint begins with it."""
+        keeps_thinking = self.reasoning_format == "none" and template.reasoning != HARMONY_REASONING
+        is_off = self.enable_thinking is False or self.reasoning_effort == "none"
+        return bool(prefill) or keeps_thinking or is_off
 
     def _variables(self, template: ChatFormat, *, thinks: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Variables for the template, and notices of those that it does not read."""

@@ -6,25 +6,29 @@ import base64
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from homespec.errors import RequestError
 from homespec.frames import Embed, Embedded
-from homespec.wire.base import Wire
-from homespec.wire.generation import MAX_INT
+from homespec.wire.base import Wire, looks_like
+from homespec.wire.generation import MAX_INT, TokenIds
 
 MAX_INPUTS = 2048
 """As the OpenAI API documents."""
 
 Dimensions = Annotated[int, Field(ge=1, le=MAX_INT)]
+_Texts = Annotated[list[str | TokenIds], Field(min_length=1, max_length=MAX_INPUTS)]
+Inputs = Annotated[Any, looks_like(str | TokenIds | _Texts)]
+"""A text, token ids, or a list of either."""
 
 
 class EmbeddingRequest(Wire):
     """Body of POST /v1/embeddings."""
 
+    model_config = ConfigDict(json_schema_extra={"required": ["input"]})  # the refusal says more than pydantic's
+
     model: str | None = None
-    input: Any = None
-    """A text, token ids, or a list of either."""
+    input: Inputs = None
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Dimensions | None = None
 
@@ -48,7 +52,7 @@ class OllamaEmbedRequest(Wire):
     """Body of POST /api/embed. `options` and `keep_alive` have no effect."""
 
     model: str | None = None
-    input: Any = None
+    input: Annotated[Any, looks_like(str | list[str | TokenIds] | list[int])] = None
     truncate: bool = True
     dimensions: Dimensions | None = None
 

@@ -81,9 +81,13 @@ def _one_is_a_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+_NumTokens = Annotated[int, Field(ge=1, le=MAX_INT)]
 # llama.cpp's clients send -1 for "no limit".
-TokenLimit = Annotated[Annotated[int, Field(ge=1, le=MAX_INT)] | None, BeforeValidator(_unlimited_is_absent)]
-Stops = Annotated[list[str], BeforeValidator(_one_is_a_list)]
+TokenLimit = Annotated[
+    _NumTokens | None, BeforeValidator(_unlimited_is_absent, json_schema_input_type=_NumTokens | Literal[-1] | None)
+]
+Stops = Annotated[list[str], BeforeValidator(_one_is_a_list, json_schema_input_type=str | list[str])]
+TokenIds = Annotated[list[Annotated[int, Field(ge=0, le=MAX_INT)]], Field(min_length=1)]
 Bias = Annotated[float, Field(ge=-MAX_BIAS, le=MAX_BIAS)]
 
 
@@ -112,6 +116,8 @@ class Generation(Wire):
     ignore_eos: bool = False
     cache_salt: str | None = None
     """vLLM's field: only requests with the same salt share what the server keeps of earlier ones."""
+    cache_prompt: bool = True
+    """llama-server's field. False: the prompt is read in full, whatever is kept of earlier ones."""
     speculative: SpeculativeOptions = SpeculativeOptions()
 
     def sampling(self) -> Sampling:
@@ -168,6 +174,7 @@ class Generation(Wire):
             stream=self.stream,
             partition=f"{partition}/{self.cache_salt}" if self.cache_salt else partition,
             salted=bool(self.cache_salt),
+            reuse=self.cache_prompt,
             ignore_eos=self.ignore_eos,
             **fields,
         )

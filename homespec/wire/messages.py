@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from homespec.errors import RequestError
-from homespec.wire.base import Wire
+from homespec.wire.base import Wire, looks_like
+
+
+class TextPart(Wire):
+    type: Literal["text", "input_text", "output_text"]
+    text: str
+
+
+class RefusalPart(Wire):
+    type: Literal["refusal"]
+    refusal: str
+
+
+class CalledFunction(Wire):
+    name: str
+    arguments: Any = None
+    """JSON, or an object."""
+
+
+class ToolCall(Wire):
+    """An earlier call, as the document has it."""
+
+    id: Any = None
+    function: CalledFunction
 
 
 class Message(Wire):
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Any = None
+    content: Annotated[Any, looks_like(str | list[TextPart | RefusalPart] | None)] = None
+    tool_calls: Annotated[list[Any], looks_like(list[ToolCall])] = Field(default_factory=list)
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
 
     @classmethod
     def _nullable(cls) -> frozenset[str]:
@@ -24,7 +50,7 @@ class Message(Wire):
 def plain_message(message: Message, index: int) -> dict[str, Any]:
     """A message as templates expect it: content is text, `developer` is `system`."""
     param = f"messages[{index}].content"
-    extra = {key: value for key, value in (message.model_extra or {}).items() if value is not None}
+    extra = {key: value for key, value in message if key not in ("role", "content") and value not in (None, [])}
     role = "system" if message.role == "developer" else message.role
     if message.content is None and role != "assistant":
         raise RequestError(f"{param} is null; a {role} message needs text", param=param)

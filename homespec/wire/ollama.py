@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from homespec.errors import RequestError
-from homespec.wire.base import Wire
+from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
 from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
 from homespec.wire.responses import field_path
+from homespec.wire.tools import Tool
 
 M = TypeVar("M", bound=Wire)
 
@@ -39,8 +40,8 @@ class _OllamaRequest(Wire):
     model: str | None = None
     stream: bool = True
     options: dict[str, Any] = Field(default_factory=dict)
-    format: Any = None
-    keep_alive: Any = None
+    format: Annotated[Any, looks_like(Literal["json", ""] | dict[str, Any])] = None
+    keep_alive: Annotated[Any, looks_like(float | str)] = None
     """How long the model stays without a request, where models are unloaded at all."""
     think: bool | Literal["low", "medium", "high", "max"] | None = None
     logprobs: bool = False
@@ -59,10 +60,20 @@ class _OllamaRequest(Wire):
         """Raises RequestError."""
         return keep_s(self.keep_alive)
 
+    def check(self) -> None:
+        """Raises RequestError for a field that cannot be honoured, whether there is something to answer or not."""
+        self._response_format()
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError("top_logprobs needs logprobs to be true", param="top_logprobs")
+
     def thinking(self) -> dict[str, Any]:
         if isinstance(self.think, str):
             return {"reasoning_effort": self.think}
         return {} if self.think is None else {"enable_thinking": self.think}
+
+    def chances(self) -> dict[str, Any]:
+        """What is asked of the tokens' probabilities, as chat takes it."""
+        return {"logprobs": self.logprobs, "top_logprobs": self.top_logprobs}
 
     def notices(self, n_ctx: int) -> tuple[str, ...]:
         """Options without effect."""
@@ -98,7 +109,7 @@ class OllamaChatRequest(_OllamaRequest):
     """Body of POST /api/chat."""
 
     messages: list[OllamaMessage] = Field(default_factory=list)
-    tools: list[Any] = Field(default_factory=list)
+    tools: list[Tool] = Field(default_factory=list)
 
     def request(self) -> ChatRequest:
         """Raises RequestError for a field that cannot be honoured."""
@@ -107,8 +118,7 @@ class OllamaChatRequest(_OllamaRequest):
             **self.thinking(),
             "messages": _with_ids(self.messages),
             "tools": self.tools,
-            "logprobs": self.logprobs,
-            "top_logprobs": self.top_logprobs,
+            **self.chances(),
         }
         return _validated(ChatRequest, body)
 
@@ -125,7 +135,7 @@ class OllamaGenerateRequest(_OllamaRequest):
     images: list[Any] = Field(default_factory=list)
 
     def check(self) -> None:
-        """Raises RequestError for a field that cannot be honoured."""
+        super().check()
         if self.images:
             raise RequestError("images: this model reads text only", param="images")
         for name, remedy in (
@@ -139,12 +149,13 @@ class OllamaGenerateRequest(_OllamaRequest):
         """As a conversation of one question."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": self.prompt}]
-        return _validated(ChatRequest, {**self.shared(), **self.thinking(), "messages": messages})
+        return _validated(ChatRequest, {**self.shared(), **self.thinking(), **self.chances(), "messages": messages})
 
     def completion(self) -> CompletionRequest:
         """As a text that is gone on from, or a gap that is filled, without a template."""
-        limit = {"max_tokens": -1}
-        return _validated(CompletionRequest, {**limit, **self.shared(), "prompt": self.prompt, "suffix": self.suffix})
+        text = {"prompt": self.prompt, "suffix": self.suffix}
+        logprobs = (self.top_logprobs or 0) if self.logprobs else None
+        return _validated(CompletionRequest, {"max_tokens": -1, **self.shared(), **text, "logprobs": logprobs})
 
 
 class ShowRequest(Wire):

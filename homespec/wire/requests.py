@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from homespec.errors import RequestError
 from homespec.frames import Generate, TextPrompt, TokenPrompt
-from homespec.wire.base import Wire
-from homespec.wire.generation import MAX_TOP_LOGPROBS, DrafterMode, Generation, TokenLimit
+from homespec.wire.base import Wire, looks_like
+from homespec.wire.generation import MAX_TOP_LOGPROBS, DrafterMode, Generation, TokenIds, TokenLimit
+
+T = TypeVar("T")
+
+_One = Annotated[list[T], Field(min_length=1, max_length=1)]
 
 DEFAULT_COMPLETION_TOKENS = 16
 """What the OpenAI API documents for /v1/completions without max_tokens."""
@@ -18,7 +22,7 @@ DEFAULT_COMPLETION_TOKENS = 16
 class CompletionRequest(Generation):
     """Body of POST /v1/completions."""
 
-    prompt: Any = ""
+    prompt: Annotated[Any, looks_like(str | TokenIds | _One[str] | _One[TokenIds])] = ""
     """Text or token ids, or a list that holds one of these."""
     max_tokens: TokenLimit = DEFAULT_COMPLETION_TOKENS
     echo: bool = False

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from homespec.errors import RequestError
-from homespec.wire.base import Wire
+from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest, Effort
 from homespec.wire.generation import SpeculativeOptions, Stops, TokenLimit
 from homespec.wire.responses import field_path
+from homespec.wire.responses_items import FunctionTool, Items
+from homespec.wire.tools import AskedChoice
 
 _PASSED_ON = (
     "model",
@@ -24,7 +26,7 @@ _PASSED_ON = (
     "top_logprobs",
     "speculative",
 )
-_MESSAGE_ROLES = frozenset({"system", "developer", "user", "assistant"})
+_MESSAGE_ROLES = ("system", "developer", "user", "assistant")
 
 
 class Reasoning(Wire):
@@ -47,7 +49,7 @@ class ResponsesRequest(Wire):
     """What a stateless server can honour of OpenAI's."""
 
     model: str | None = None
-    input: Any = ""
+    input: Annotated[Any, looks_like(str | Items)] = ""
     instructions: str | None = None
     max_output_tokens: TokenLimit = None
     temperature: float | None = None
@@ -57,8 +59,8 @@ class ResponsesRequest(Wire):
     seed: int | None = None
     stop: Stops | None = None
     stream: bool = False
-    tools: list[dict[str, Any]] = Field(default_factory=list)
-    tool_choice: Any = None
+    tools: Annotated[list[dict[str, Any]], looks_like(list[FunctionTool])] = Field(default_factory=list)
+    tool_choice: AskedChoice = None
     parallel_tool_calls: bool = True
     text: TextOptions = TextOptions()
     reasoning: Reasoning = Reasoning()
@@ -156,8 +158,7 @@ def _add(messages: list[dict[str, Any]], item: Any, param: str) -> None:
             else:
                 messages.append({"role": item["role"], "content": item.get("content")})
         case "reasoning":
-            texts = [part.get("text") for part in item.get("content") or () if isinstance(part, dict)]
-            _turn(messages)["reasoning_content"] = "".join(text for text in texts if isinstance(text, str))
+            _turn(messages)["reasoning_content"] = _reasoning(item.get("content"), f"{param}.content")
         case "function_call":
             function = {"name": item.get("name"), "arguments": item.get("arguments")}
             turn = messages[-1] if messages and messages[-1]["role"] == "assistant" else _turn(messages)
@@ -175,6 +176,13 @@ def _turn(messages: list[dict[str, Any]]) -> dict[str, Any]:
     if not messages or "_open" not in messages[-1]:
         messages.append({"role": "assistant", "content": None, "_open": True})
     return messages[-1]
+
+
+def _reasoning(content: Any, param: str) -> str:
+    if not isinstance(content, list | None):
+        raise RequestError(f"{param} is not a list of parts", param=param)
+    texts = (part.get("text") for part in content or () if isinstance(part, dict))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _tool(tool: dict[str, Any], index: int) -> dict[str, Any]:

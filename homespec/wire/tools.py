@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import ConfigDict, Field
@@ -12,7 +12,7 @@ from homespec.chat.tool_format import HERMES
 from homespec.errors import RequestError
 from homespec.frames import FunctionSpec, ToolUse
 from homespec.status import ChatFormat
-from homespec.wire.base import Wire
+from homespec.wire.base import Wire, looks_like
 
 MAX_TOOLS = 128
 MAX_SCHEMA_CHARS = 64 * 1024
@@ -41,6 +41,22 @@ class Tool(Wire):
         return {"type": "function", "function": plain}
 
 
+class NamedChoice(Wire):
+    """A tool_choice that is no word, as the document has it."""
+
+    type: Any = None
+    """`function` or `allowed_tools`."""
+    function: Any = None
+    name: Any = None
+    """Of the function, beside `type`: as /v1/responses has it."""
+    allowed_tools: Any = None
+    mode: Any = None
+    tools: Any = None
+
+
+AskedChoice = Annotated[Any, looks_like(Literal["none", "auto", "required"] | NamedChoice | None)]
+
+
 class Choice:
     """What tool_choice asks for. Raises RequestError for anything that is not understood."""
 
@@ -65,7 +81,7 @@ class Choice:
             self._take_allowed(asked.get("allowed_tools", asked), names)
             return
         function = asked.get("function", asked)
-        self.allowed = [self._known(function.get("name") if isinstance(function, dict) else None, names)]
+        self.allowed = [self._known_function(function, names)]
         self.mode, self.is_single = "required", True
 
     def _take_allowed(self, asked: Any, names: list[str]) -> None:
@@ -73,11 +89,12 @@ class Choice:
         if mode not in ("auto", "required") or not isinstance(tools, list) or not tools:
             raise RequestError("tool_choice.allowed_tools needs mode and tools", param="tool_choice")
         functions = [tool.get("function", tool) if isinstance(tool, dict) else {} for tool in tools]
-        self.allowed = [self._known(function.get("name"), names) for function in functions]
+        self.allowed = [self._known_function(function, names) for function in functions]
         self.mode = mode
 
     @staticmethod
-    def _known(name: Any, names: list[str]) -> str:
+    def _known_function(function: Any, names: list[str]) -> str:
+        name = function.get("name") if isinstance(function, dict) else None
         if name not in names:
             raise RequestError(f"tool_choice names {name!r}; the tools are {', '.join(names)}", param="tool_choice")
         return str(name)

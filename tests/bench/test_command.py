@@ -80,6 +80,8 @@ def test_a_daemon_is_measured_plain_and_drafted(daemon: Daemon, prompts: Path, t
     assert compared["num_identical"] == compared["num_pairs"] == 12
     assert compared["low"] <= compared["ratio"] <= compared["high"]
     assert body["notes"] == []
+    assert all(turn["num_computed_prompt"] > 0 for trial in body["trials"] for turn in trial["turns"])
+    assert {turn["num_first_tokens"] for trial in body["trials"] for turn in trial["turns"]} == {1}
     assert ET.fromstring(page.read_text().removeprefix("<!DOCTYPE html>")).tag == "html"
 
 
@@ -149,7 +151,8 @@ def test_a_refused_prompt_counts_nowhere_and_is_told(daemon: Daemon, tmp_path: P
     body = measured(bench(tmp_path, "--url", daemon.url, "--prompts", str(path), *SHORT, "--json", "-"))
     assert [failure["question_id"] for failure in body["failures"]] == ["long", "long"]
     assert {each["question_id"] for each in body["trials"]} == {"short"}
-    assert any("2 answers were refused" in note for note in body["notes"])
+    assert any("1 prompts were refused by plain" in note for note in body["notes"])
+    assert not any("of others" in note for note in body["notes"])
 
 
 def test_a_model_gets_a_daemon_of_its_own_that_is_gone_afterwards(
@@ -262,7 +265,8 @@ class Running:
         return eventually(both, "the bench has a daemon with an engine", READY_TIMEOUT_S)
 
     def url_of(self, family: list[psutil.Process]) -> str:
-        [command] = [process.cmdline() for process in family if "serve" in process.cmdline()]
+        # Between its fork and its exec a child of the daemon has the daemon's command line.
+        command = next(line for line in (process.cmdline() for process in family) if "serve" in line)
         return f"http://127.0.0.1:{command[command.index('--port') + 1]}"
 
     def wait_for_requests(self, url: str, more: int) -> None:

@@ -44,6 +44,7 @@ def test_names_are_split_at_commas() -> None:
     [
         (Options("u", sweep=(1, 2), max_draft_tokens=3), "--max-draft-tokens"),
         (Options("u", max_draft_tokens=17), "17"),
+        (Options("u", against_model="big"), "--against URL"),
         (Options("u", serve=("model.gguf", "--draft", "off")), "--draft auto"),
         (Options("u", drafters=("auto", "auto")), "auto, auto"),
         (Options("u", html=Path("/nowhere/page.html")), "/nowhere/page.html"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homespec.bench.prompts import Prompt, load_prompts, parse_prompts, select
+from homespec.bench.prompts import PLACEHOLDER, Prompt, load_prompts, parse_prompts, select
 from homespec.errors import ConfigError
 
 SPEED_BENCH = (
@@ -27,23 +27,23 @@ OURS = ("edit", "copy", "extract", "agent-replay")
 
 
 @pytest.fixture(scope="module")
-def own() -> list[Prompt]:
-    return load_prompts(None)
+def own() -> tuple[Prompt, ...]:
+    return load_prompts(None).prompts
 
 
-def test_our_own_set_has_every_category_of_speed_bench_and_four_more(own: list[Prompt]) -> None:
+def test_our_own_set_has_every_category_of_speed_bench_and_four_more(own: tuple[Prompt, ...]) -> None:
     counts = Counter(prompt.category for prompt in own)
     assert set(counts) == {*SPEED_BENCH, *OURS}
     assert min(counts.values()) >= 12
 
 
-def test_our_own_set_repeats_nothing(own: list[Prompt]) -> None:
+def test_our_own_set_repeats_nothing(own: tuple[Prompt, ...]) -> None:
     assert len({prompt.question_id for prompt in own}) == len(own)
     turns = [turn for prompt in own for turn in prompt.turns]
     assert len(set(turns)) == len(turns)
 
 
-def test_our_own_set_has_conversations_and_several_languages(own: list[Prompt]) -> None:
+def test_our_own_set_has_conversations_and_several_languages(own: tuple[Prompt, ...]) -> None:
     assert {len(prompt.turns) for prompt in own} == {1, 2}
     text = [" ".join(prompt.turns) for prompt in own]
     for letters, least in (("[ñ¿¡]", 8), ("[äöüß]", 8), ("[\u4e00-\u9fff]{4}", 8), ("```", 10)):
@@ -56,7 +56,45 @@ def line(**fields: object) -> bytes:
 
 def test_other_fields_and_empty_lines_are_skipped_and_numbers_are_ids() -> None:
     data = line(sub_category="x", question_id=7) + b"\n\n" + line(turns=["Who?", "When?"]) + b"\n"
-    assert parse_prompts(data, "f") == [Prompt("7", "qa", ("Why?",)), Prompt("a", "qa", ("Who?", "When?"))]
+    found = parse_prompts(data, "f")
+    assert found.prompts == (Prompt("7", "qa", ("Why?",)), Prompt("a", "qa", ("Who?", "When?")))
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_of_prompts_is_the_same_as_lines(indent: int | None) -> None:
+    rows = [json.loads(line()), json.loads(line(question_id=7, turns=["Who?"]))]
+    lines = b"\n".join(json.dumps(row).encode() for row in rows)
+    array = b"\xef\xbb\xbf\n" + json.dumps(rows, indent=indent).encode() + b"\n"
+    assert parse_prompts(array, "f") == parse_prompts(lines, "f")
+
+
+def test_a_prompt_that_comes_again_is_asked_once_and_that_is_said() -> None:
+    data = b"\n".join([line(), line(question_id="b"), line(question_id="c", turns=["Who?"]), line(turns=[" Why?\n"])])
+    found = parse_prompts(data, "f")
+    assert [prompt.question_id for prompt in found.prompts] == ["a", "c"]
+    [note] = found.notes
+    for fragment in ("2 prompts of f", "asked once", "'b'", "line 2", "line 1"):
+        assert fragment in note
+
+
+def test_an_id_with_two_meanings_is_refused_with_both_lines() -> None:
+    """Trials of a prompt find each other by its id."""
+    with pytest.raises(ConfigError) as caught:
+        parse_prompts(line() + b"\n\n" + line(question_id="b") + b"\n" + line(turns=["Who?"]), "f")
+    for fragment in ("f, line 1 and line 4", "'a'", "id of its own"):
+        assert fragment in str(caught.value)
+
+
+def test_placeholders_for_texts_are_not_asked() -> None:
+    empty = line(question_id="b", turns=[f"{PLACEHOLDER} USING SPECDEC_BENCH\n\nAnswer: {{question}}"])
+    found = parse_prompts(line() + b"\n" + empty, "f")
+    assert [prompt.question_id for prompt in found.prompts] == ["a"]
+    [note] = found.notes
+    assert "1 prompts of f are placeholders" in note
+    assert "prepare.py" in note
+    with pytest.raises(ConfigError, match=r"only placeholders \(1\).*prepare\.py"):
+        parse_prompts(empty, "f")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +105,10 @@ def test_other_fields_and_empty_lines_are_skipped_and_numbers_are_ids() -> None:
         pytest.param(line(turns="Why?"), ["f, line 1", "array"], id="turns is text"),
         pytest.param(line(turns=[]), ["f, line 1", "empty"], id="no turn"),
         pytest.param(line(turns=["Why?", " "]), ["f, line 1", "empty"], id="a turn without a word"),
-        pytest.param(line() + b"\n\n" + line(question_id="b"), ["f, line 3", "line 1", "once"], id="twice"),
+        pytest.param(b"[" + line() + b",{}]", ["f, item 2", "question_id"], id="item without fields"),
+        pytest.param(b"[" + line() + b"]" + line(), ["f is no JSON array", "']'"], id="after the array"),
+        pytest.param(b"[" + line(), ["f is no JSON array"], id="array cut off"),
+        pytest.param(b"[]", ["f holds no prompt"], id="empty array"),
         pytest.param(b'\xff{"a"', ["f, line 1"], id="not UTF-8"),
         pytest.param(b"\n", ["f holds no prompt"], id="empty"),
     ],
@@ -94,5 +135,5 @@ def test_selecting_takes_the_first_of_each_category() -> None:
 
 
 def test_an_unknown_category_is_named_with_the_nearest_known_one() -> None:
-    with pytest.raises(ConfigError, match=r"'maths' is not.*'math'.*qa, math"):
+    with pytest.raises(ConfigError, match=r"'maths' is not.*'math'\?; there are: qa, math"):
         select(PROMPTS, ("qa", "maths"), None)

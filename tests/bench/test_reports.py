@@ -16,7 +16,7 @@ from homespec.bench.report_html import render_html
 from homespec.bench.report_json import render_json
 from homespec.bench.report_terminal import print_report
 from homespec.bench.sides import sides_of
-from homespec.bench.trial import Failure
+from homespec.bench.trial import Failure, FailureKind
 from homespec.errors import ExitCode
 from tests.kits.trials import drafted, report_of, trial, turn, two_sided
 
@@ -38,7 +38,7 @@ def with_another_server() -> Report:
 
 def hostile() -> Report:
     report = report_of(two_sided({"<script>[bold]&": RATIOS["copy"]}))
-    return replace(report, failures=(Failure('"><img src=x>', "auto", "[red]<b>&</b>"),))
+    return replace(report, failures=(Failure('"><img src=x>', "auto", FailureKind.REFUSED, "[red]<b>&</b>"),))
 
 
 MEASURED = (VerifyCost(32, ((1, 10.0), (4, 21.5), (8, 40.0))), VerifyCost(1024, ((1, 12.0), (4, 25.0), (8, 47.0))))
@@ -47,9 +47,11 @@ REPORTS = {
     "sweep": swept(),
     "another server": with_another_server(),
     "one prompt": report_of(two_sided({"prose": [1.2]})),
+    "nothing in common": report_of([trial("plain", "a"), trial("auto", "b")]),
     "one trial": report_of([trial("plain", "q")], ended_early="interrupted"),
     "measured cost": replace(report_of(two_sided(RATIOS)), verify_cost=MEASURED),
     "hostile": hostile(),
+    "long names": report_of(two_sided({"throughput_16k_of_mixed_entropy_and_more": RATIOS["copy"], "x": RATIOS["qa"]})),
 }
 
 
@@ -82,6 +84,55 @@ def test_every_place_in_a_plot_is_inside_it(report: Report) -> None:
                 assert 0 <= float(element.get(name, 0)) <= limit
             for name in ("y", "y1", "y2", "cy"):
                 assert 0 <= float(element.get(name, 0)) <= height
+
+
+CHAR_WIDTH = 6.5
+"""Of 12 pixels of a common font."""
+
+
+@each_report
+def test_no_name_runs_out_of_a_plot_or_into_it(report: Report) -> None:
+    for plot in parsed(report).iter("svg"):
+        for element in plot.iter("text"):
+            if element.get("text-anchor") == "end":
+                shown = "".join(element.itertext()).removeprefix(element.findtext("title") or "")
+                assert float(element.get("x", 0)) >= len(shown) * CHAR_WIDTH, shown
+
+
+def test_a_name_that_was_cut_is_whole_under_the_pointer() -> None:
+    page = render_html(REPORTS["long names"])
+    assert "<title>throughput_16k_of_mixed_entropy_and_more</title>throughput_16k_of_mixed" in page
+
+
+def side_table(report: Report) -> list[list[str]]:
+    """The texts of its cells."""
+    [table] = [each for each in parsed(report).iter("table") if "tokens/s" in "".join(each.itertext())]
+    return [["".join(cell.itertext()) for cell in row] for row in table.iter("tr")]
+
+
+def test_the_sides_have_no_column_that_nobody_fills() -> None:
+    head, *rows = side_table(REPORTS["one trial"])
+    assert head == ["category", "side", "tokens/s", "first token, ms", "AL", "rows per token", "peak RSS"]
+    assert [row[:2] for row in rows] == [["prose", "plain"], ["overall", "plain"]]
+    assert "accepted / drafted" in side_table(REPORTS["three verdicts"])[0]
+
+
+def test_a_run_without_a_pair_has_no_empty_tables() -> None:
+    assert "Comparisons" not in render_html(REPORTS["one trial"])
+    assert "Comparisons" in render_html(REPORTS["one prompt"])
+
+
+def test_a_side_has_the_same_colour_in_every_plot() -> None:
+    page = render_html(report_of(two_sided(RATIOS), sides_of(["off", "auto"], None, (), against=False)))
+    assert len(set(re.findall(r'<i class="(\w+)"></i>auto', page))) == 1
+    swept = re.findall(r'<i class="(\w+)"></i>(?:ngram|ngram D=4)<', render_html(REPORTS["sweep"]))
+    assert len(swept) == 3
+    assert len(set(swept)) == 1
+
+
+def test_a_ratio_without_an_interval_has_none_beside_it() -> None:
+    texts = [element.text for element in parsed(REPORTS["one prompt"]).iter("text")]
+    assert texts.count("1.20×") == 2
 
 
 def test_colours_of_the_page_are_all_defined() -> None:
@@ -129,7 +180,7 @@ def test_the_terminal_tells_the_verdicts_and_the_last_line_is_the_overall_one() 
     [prose] = [line for line in lines if line.split()[:1] == ["prose"] and "×" in line]
     assert "no difference" in prose
     assert lines[-1].startswith("auto against plain: ")
-    assert REPORTS["three verdicts"].exit_code is ExitCode.SLOWER
+    assert REPORTS["three verdicts"].exit_code == ExitCode.SLOWER
 
 
 def test_the_terminal_draws_a_sweep() -> None:

@@ -37,6 +37,14 @@ def test_no_side_of_a_category_comes_first_more_often(num_sides: int) -> None:
         assert set(firsts.values()) == set(lasts.values()) == {4}
 
 
+@pytest.mark.parametrize("num_each", [1, 5, 13])
+def test_what_is_left_over_of_the_rounds_of_categories_falls_on_all_sides(num_each: int) -> None:
+    """Every category is as long as the others: all of them would begin one more prompt with the same side."""
+    planned = schedule(prompts(15, num_each), "AB", seed=5)
+    firsts = Counter(order[0] for _, order in planned)
+    assert abs(firsts["A"] - firsts["B"]) <= 1
+
+
 def test_the_order_depends_on_the_seed_alone_and_mixes_categories() -> None:
     asked = prompts(3, 8)
     assert schedule(asked, "AB", 1) == schedule(asked, "AB", 1) != schedule(asked, "AB", 2)

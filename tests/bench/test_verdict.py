@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.bench.interval import MIN_VALUES, Interval, mean_interval, spread
-from homespec.bench.verdict import TOLERANCE, Verdict, category_level, judge
+from homespec.bench.verdict import ROOM, TOLERANCE, Verdict, category_level, judge
 
 NUM_PROMPTS = 12
 LEVEL = 0.95
@@ -57,7 +57,7 @@ def test_fifteen_categories_of_equal_sides_are_rarely_called_different() -> None
     alarms = 0
     for _ in range(20):
         verdicts = [judge(mean_interval([noise(generator, NUM_PROMPTS)], level)) for _ in range(15)]
-        alarms += any(verdict is not Verdict.NO_DIFFERENCE for verdict in verdicts)
+        alarms += any(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict in verdicts)
     assert alarms <= 3
 
 
@@ -111,11 +111,12 @@ def judged(mean: float, low: float | None, high: float | None) -> Verdict:
 def test_the_rule() -> None:
     just_enough, too_little = math.log(1 + TOLERANCE) + 1e-9, math.log(1 + TOLERANCE) - 1e-9
     assert judged(just_enough, 0.01, 0.1) is Verdict.FASTER
-    assert judged(too_little, 0.01, 0.1) is Verdict.NO_DIFFERENCE
-    assert judged(0.5, -0.01, 1) is Verdict.NO_DIFFERENCE
+    assert judged(too_little, 0.01, 0.09) is Verdict.NO_DIFFERENCE
     assert judged(math.log(1 - TOLERANCE) - 1e-9, -0.1, -0.01) is Verdict.SLOWER
     assert judged(math.log(1 - TOLERANCE) + 1e-9, -0.1, -0.01) is Verdict.NO_DIFFERENCE
-    assert judged(-0.5, -1, 0.01) is Verdict.NO_DIFFERENCE
+    assert judged(0.0, math.log1p(-ROOM), math.log1p(ROOM)) is Verdict.NO_DIFFERENCE
+    for low, high in ((-0.01, 1), (-1, 0.01), (-0.2, 0.2), (math.log1p(-ROOM) - 1e-9, 0.01)):
+        assert judged((low + high) / 2, low, high) is Verdict.CANNOT_TELL
     assert judged(0.5, None, None) is Verdict.TOO_FEW
     assert judge(None) is Verdict.TOO_FEW
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.chat.answer_parser import AnswerParser
-from homespec.chat.arguments import Braces, Tags
+from homespec.chat.arguments import Braces, Keywords, Tags
 from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat, Tools
 from homespec.wire.answer import Answer
 
@@ -25,10 +25,16 @@ CALLS = [("get_weather", {"city": 'Paris "}{" \\'}), ("f", {}), ("f", {"a": [1, 
 def spelled(tool_format: ToolFormat, calls: Sequence[tuple[str, Any]]) -> str:
     """Calls as the family writes them."""
     each = [
-        f"{tool_format.begin}{name}{tool_format.middle}{arguments(tool_format, value)}{tool_format.end}"
-        for name, value in calls
+        f"{tool_format.begin}{named(tool_format, name, at)}{arguments(tool_format, value)}{tool_format.end}"
+        for at, (name, value) in enumerate(calls)
     ]
     return tool_format.opening + tool_format.separator.join(each) + tool_format.closing
+
+
+def named(tool_format: ToolFormat, name: str, at: int) -> str:
+    """The name, with the call's number where the family writes one."""
+    number = f"{at}{tool_format.id_end}" if tool_format.id_end else ""
+    return number + name + (f"{tool_format.id_mark}{at}" if tool_format.id_mark else "") + tool_format.middle
 
 
 def arguments(tool_format: ToolFormat, value: Any) -> str:
@@ -42,6 +48,13 @@ def arguments(tool_format: ToolFormat, value: Any) -> str:
             )
         case Braces(quote):
             return braced(quote, value).removeprefix("{")  # which ends the name
+        case Keywords():
+            return ", ".join(f"{name}={pythonic(each)}" for name, each in value.items())
+
+
+def pythonic(value: Any) -> str:
+    """What is inside lists and objects is written as JSON."""
+    return json.dumps(value) if isinstance(value, list | dict) else repr(value)
 
 
 def braced(quote: str, value: Any) -> str:
@@ -123,6 +136,13 @@ def test_thinking(text: str, reasoning: str, content: str) -> None:
         assert seen(read(parts, THINK, None)) == (reasoning, content, [])
 
 
+def test_thinking_may_be_marked_by_words() -> None:
+    marks = ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]")
+    text = f"{marks[0]}\nTwo and two.\n{marks[1]}\nFour."
+    for parts in ([text], list(text)):
+        assert seen(read(parts, marks, None)) == ("Two and two.", "Four.", [])
+
+
 def test_without_markers_nothing_is_split() -> None:
     text = "<think>a</think><tool_call>b"
     assert seen(read(list(text), None, None)) == ("", text, [])
@@ -179,7 +199,7 @@ PLAIN_TEXT = [each for each in FORMATS.values() if isinstance(each.arguments, Ta
 def test_plain_text_is_what_the_schema_says(tool_format: ToolFormat, name: str, text: str, value: Any) -> None:
     tags = tool_format.arguments
     assert isinstance(tags, Tags)
-    written = tool_format.begin + "f" + tool_format.middle + tags.key + name + tags.value + text + tags.close
+    written = tool_format.start + "f" + tool_format.middle + tags.key + name + tags.value + text + tags.close
     for parts in ([written + tool_format.end], list(written + tool_format.end)):
         [call] = read(parts, None, tool_format, {"f": TYPED}).calls
         assert json.loads(call.arguments) == {name: value}
@@ -213,6 +233,42 @@ def test_arguments_that_are_no_json_come_back(tool_format: ToolFormat, value: An
     parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     answer = read(parts, None, tool_format, {"f": schema})
     assert [(call.name, json.loads(call.arguments)) for call in answer.calls] == [("f", value), ("g", {})]
+
+
+VALUES = st.recursive(
+    st.text("ab'\"\\/\n(){}=,")
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.none(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", min_size=1), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.text("abc_", min_size=1), VALUES, max_size=3), st.data())
+def test_python_s_own_notation_comes_back(value: Any, data: st.DataObject) -> None:
+    text = f"<|tool_call_start|>[f({', '.join(f'{key}={each!r}' for key, each in value.items())})]<|tool_call_end|>"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    [call] = read(parts, None, FORMATS["lfm2"]).calls
+    assert json.loads(call.arguments) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'C:\\users'", "C:\\users"),
+        ("'caf\\u00e9'", "café"),
+        ("(1, 2)", [1, 2]),
+        ("true", True),
+        ("red", "red"),
+        ("007", "007"),
+    ],
+)
+def test_what_is_not_quite_python_is_still_read(text: str, value: Any) -> None:
+    [call] = read(list(f"<|tool_call_start|>[f(x={text})]<|tool_call_end|>"), None, FORMATS["lfm2"]).calls
+    assert json.loads(call.arguments) == {"x": value}
 
 
 TEXTS = st.lists(

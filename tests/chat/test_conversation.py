@@ -87,6 +87,25 @@ def test_tools_are_described_where_the_template_knows_none() -> None:
     assert prepare([USER], [TOOL], PLAIN).messages[0]["role"] == "system"
 
 
+def test_calls_that_the_template_leaves_out_are_spelled_in_its_family_s_form() -> None:
+    silent = replace(NATIVE, tool_format="granite", writes_calls=False, takes_objects=False)
+    conversation = prepare([USER, {**ASKED, "content": "Wait."}, RESULT], [TOOL], silent)
+    assert conversation.messages == [
+        USER,
+        assistant('Wait.\n<|tool_call|>[{"name": "f", "arguments": {"a": "é"}}]'),
+        RESULT,
+    ]
+    assert conversation.tools == [TOOL]
+
+
+@pytest.mark.parametrize("template", [PLAIN, replace(NATIVE, tool_format="qwen_xml", writes_calls=False)])
+def test_arguments_that_are_no_object_are_spelled_too(template: ChatFormat) -> None:
+    odd = {**CALL, "function": {"name": "f", "arguments": "[5]"}}
+    messages = prepare([USER, {**ASKED, "tool_calls": [odd]}, RESULT], [], template).messages
+    assert "arguments" in messages[1]["content"]
+    assert "[5]" in messages[1]["content"]
+
+
 def test_a_system_message_is_folded_where_there_is_no_such_role() -> None:
     template = replace(NATIVE, takes_system=False)
     conversation = prepare([system("a"), USER, assistant("b"), system("c"), user("d")], [], template)

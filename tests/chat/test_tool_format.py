@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from homespec.chat.tool_family import detect
+from homespec.chat.tool_family import known_by_tokens, named_in
 from homespec.chat.tool_format import FORMATS, ToolFormat
 
 
@@ -29,11 +29,28 @@ from homespec.chat.tool_format import FORMATS, ToolFormat
         ("<|tool_call|>", "granite"),
         ("<function={{ name }}>{{ arguments }}</function>", "functionary"),
         ("<tool_call>\n<function=f>\n<parameter=x>", "qwen_xml"),
+        ('<minimax:tool_call>\n<invoke name="f">', "minimax"),
+        ('<calls>\n<invoke name="f">', None),
+        ("List of tools: <|tool_list_start|>[", "lfm2"),
         ("{{ messages }}", None),
     ],
 )
 def test_a_template_tells_its_format(template: str, expected: str | None) -> None:
-    assert detect(template) == expected
+    assert named_in(template) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ({"<|tool_call_start|>", "<|tool_call_end|>", "<|im_end|>"}, "lfm2"),
+        ({"<|tool_call_start|>"}, None),
+        ({"<tool_call>", "</tool_call>"}, None),  # two families write these
+        ({"<|python_tag|>"}, None),  # of the model that many others were made of
+        (set(), None),
+    ],
+)
+def test_a_vocabulary_tells_a_format_of_its_own(tokens: set[str], expected: str | None) -> None:
+    assert known_by_tokens(tokens.__contains__) == expected
 
 
 @pytest.mark.parametrize("tool_format", FORMATS.values(), ids=FORMATS)

@@ -113,7 +113,7 @@ def test_a_text_is_no_number_where_values_have_types(tool_format: ToolFormat) ->
     assert legal(spelled(tool_format, [("get_weather", {"city": 5})]), use(tool_format)) is is_text
 
 
-@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma"])
+@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma", "lfm2"])
 def test_functions_without_a_schema_take_what_comes(name: str) -> None:
     anything = {"type": "object"}
     asked = ToolUse(name, (FunctionSpec("f", json.dumps(anything)),), required=True)
@@ -142,6 +142,7 @@ def test_a_schema_that_refers_to_itself_is_followed() -> None:
         ("qwen_xml", {"pattern": "a"}, ["pattern"]),
         ("qwen_xml", {"minLength": 1, "maxLength": 5}, ["maxLength", "minLength"]),
         ("glm", {"enum": ["a"]}, []),
+        ("lfm2", {"pattern": "a"}, []),
         ("gemma", {"format": "date"}, ["format"]),
         ("gemma", {"type": "object", "properties": {"pattern": {"minLength": 1}}}, ["minLength"]),
     ],
@@ -172,6 +173,19 @@ def test_thinking_is_free_and_comes_first(tool_format: ToolFormat) -> None:
         assert legal(thought.removeprefix("<think>") + call, asked, THINK, in_reasoning=True)
     assert legal(thought + "It is sunny.", use(tool_format), THINK)
     assert not legal(call, use(tool_format, required=True), THINK, in_reasoning=True)
+
+
+@pytest.mark.parametrize("name", ["kimi_k2", "command_r", "mistral_ids"])
+def test_ids_of_calls_are_short(name: str) -> None:
+    text = spelled(FORMATS[name], [PARIS])
+    sign = FORMATS[name].id_mark or '_id": "'
+    assert legal(text.replace(f"{sign}0", f"{sign}abcDEF012"), use(FORMATS[name], required=True))
+    assert not legal(text.replace(f"{sign}0", sign + 13 * "7"), use(FORMATS[name], required=True))
+
+
+def test_an_id_behind_a_name_may_be_left_out() -> None:
+    text = spelled(FORMATS["mistral_ids"], [PARIS]).replace("[CALL_ID]0", "")
+    assert legal(text, use(FORMATS["mistral_ids"], required=True))
 
 
 def test_an_answer_that_is_not_a_call_may_have_a_schema_too() -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import zip_longest
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 
 from homespec.status import Status
 
-REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 503: "Service Unavailable"}
+REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,13 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A streamed answer that breaks off after some pieces."""
+
+    pieces: Sequence[bytes] = ()
+
+
 def sse(data: str | bytes) -> bytes:
     """One message of an event stream."""
     return b"data: " + (data.encode() if isinstance(data, str) else data) + b"\n\n"
@@ -65,6 +73,8 @@ class DaemonDouble:
         """Pieces of the streamed chat answer; each one is a network write of its own."""
         self.chat_times_s: Sequence[float] = ()
         """When each piece goes, in seconds after the request; without them all go at once."""
+        self.on_chat: Callable[[Received], Reply | Cut | None] | None = None
+        """What a chat request gets instead; None: `chat`. Called for each in the double's thread."""
         self.chat_stays_open = False
         """After the pieces, wait for the client to leave instead of ending the answer."""
         self.chat_breaks = False
@@ -152,7 +162,7 @@ class DaemonDouble:
         elif request.path == "/events":
             await self._stream_events(writer)
         elif request.path == "/v1/chat/completions":
-            await self._stream_chat(reader, writer)
+            await self._answer_chat(self.on_chat(request) if self.on_chat else None, reader, writer)
         else:
             await _send(writer, Reply(404, b"not here"))
 
@@ -166,6 +176,19 @@ class DaemonDouble:
                 await _write_chunk(writer, await queue.get())
         finally:
             self._queues.discard(queue)
+
+    async def _answer_chat(
+        self, special: Reply | Cut | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        match special:
+            case Reply():
+                await _send(writer, special)
+            case Cut(pieces):
+                await _begin_stream(writer)
+                for piece in pieces:
+                    await _write_chunk(writer, piece)
+            case None:
+                await self._stream_chat(reader, writer)
 
     async def _stream_chat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _begin_stream(writer)

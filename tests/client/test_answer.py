@@ -48,6 +48,29 @@ def test_numbers_of_another_version_are_kept_by_name() -> None:
     assert answer.speculation is None
 
 
+def test_the_first_text_is_that_of_the_first_chunk_that_has_some() -> None:
+    answer = Answer()
+    for text in ("", "Hel lo", " you"):
+        answer.add(chunk(text))
+    assert answer.first_text == "Hel lo"
+
+
+def test_thinking_has_two_names() -> None:
+    answer = Answer()
+    assert answer.add(json.dumps({"choices": [{"delta": {"reasoning": "Hm. "}}]})) == "Hm. "
+    assert answer.is_thinking
+    assert answer.content == ""
+
+
+def test_usage_is_what_the_last_chunk_that_has_it_says() -> None:
+    answer = Answer()
+    details = {"cached_tokens": 5}
+    for usage in (None, {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": details}, None, "odd"):
+        answer.add(json.dumps({"choices": [], "usage": usage}))
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.cached_tokens) == (9, 3, 5)
+
+
 def test_what_is_no_chunk_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
         Answer().add("hello")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from homespec.client.failures import StreamCutError, UnreachableError, describe
-from homespec.client.http import Client
+from homespec.client.http import Client, ListedModel
 from homespec.errors import ExitCode, RequestError
 from tests.client.daemon_double import DaemonDouble, Reply, free_port, sse
 
@@ -100,6 +100,16 @@ async def test_an_error_event_ends_a_chat(daemon: DaemonDouble) -> None:
         await anext(chunks)
 
 
+@pytest.mark.parametrize(
+    ("code", "status"), [("400", 400), ("503", 503), ("7", 500), ('"no_room"', 500), ("null", 500)]
+)
+async def test_an_error_event_may_say_its_status(daemon: DaemonDouble, code: str, status: int) -> None:
+    daemon.chat = [sse(f'{{"error":{{"message":"no","code":{code}}}}}')]
+    with pytest.raises(RequestError) as caught:
+        await collect(Client(daemon.url).chat({}))
+    assert caught.value.info.status == status
+
+
 async def test_the_word_error_alone_is_not_an_error(daemon: DaemonDouble) -> None:
     daemon.chat = [sse('{"text":"\\"error\\""}'), sse('{"error":null}'), sse("[DONE]")]
     assert len(await collect(Client(daemon.url).chat({}))) == 2
@@ -125,14 +135,21 @@ async def test_tokens_are_counted_by_the_daemon(daemon: DaemonDouble) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "name"), [(b'{"data":[{"id":"big","x":1},{"id":"small"}]}', "big"), (b'{"data":[]}', None)]
+    ("body", "models"),
+    [
+        (
+            b'{"data":[{"id":"big","x":1,"owned_by":"vllm"},{"id":"small"}]}',
+            [ListedModel("big", "vllm"), ListedModel("small")],
+        ),
+        (b'{"data":[]}', []),
+    ],
 )
-async def test_the_first_model_of_any_server(daemon: DaemonDouble, body: bytes, name: str | None) -> None:
+async def test_the_models_of_any_server(daemon: DaemonDouble, body: bytes, models: list[ListedModel]) -> None:
     daemon.replies["/v1/models"] = Reply(200, body)
-    assert await Client(daemon.url).first_model() == name
+    assert await Client(daemon.url).models() == models
 
 
 async def test_a_list_of_models_that_is_none(daemon: DaemonDouble) -> None:
     daemon.replies["/v1/models"] = Reply(200, b"hello")
     with pytest.raises(StreamCutError, match="list of models"):
-        await Client(daemon.url).first_model()
+        await Client(daemon.url).models()

@@ -9,7 +9,8 @@ import pytest
 
 from homespec.client.page import page, show
 from homespec.errors import ExitCode
-from homespec.status import Event, Status
+from homespec.status import Event, ModelMemory, ResidentStatus, Status
+from homespec.units import GIB
 from tests.client.daemon_double import DaemonDouble, Reply
 from tests.tui import snapshots
 
@@ -36,6 +37,19 @@ def test_every_state_fits_on_a_screen(make: object) -> None:
     lines = list(page(make()))
     assert len(lines) <= 40
     assert all(line.isprintable() for line in lines)
+
+
+def test_models_that_stay_loaded_are_listed() -> None:
+    status = snapshots.plain()
+    assert status.memory is not None
+    residents = (ResidentStatus("digits", 4712, ModelMemory(3 * GIB, GIB), 192.0),)
+    text = text_of(replace(status, memory=replace(status.memory, residents=residents)))
+    assert "resident     digits: 4.00 GiB, has not been asked for 3m 12s" in text
+
+
+def test_a_gpu_that_is_missed_is_told_near_the_top() -> None:
+    [_, line, *_] = page(replace(snapshots.plain(), degraded="on the CPU: no GPU"))
+    assert line == "degraded     on the CPU: no GPU"
 
 
 def test_text_from_elsewhere_cannot_steer_the_terminal() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from homespec.derive import making
@@ -15,10 +20,13 @@ from homespec.derive.child import run_child
 from homespec.derive.recipe import Recipe
 from homespec.engine.llama.gguf import open_header
 from homespec.errors import DeriveError, ExitCode
+from homespec.store.companions import Companion, companions
 from homespec.units import format_bytes
-from tests.daemons import FinishedCommand, run_command
+from tests.daemons import FinishedCommand, clean_environment, eventually, run_command
 from tests.kits.engines import ask, running
-from tests.kits.gguf_kit import Shape, byte_vocabulary, random_llama, truncated
+from tests.kits.gemma_kit import gemma4_markov
+from tests.kits.gguf_kit import Shape, byte_vocabulary, follow, random_llama, truncated
+from tests.kits.heads_kit import mtp_markov
 from tests.kits.models import Models
 from tests.kits.splitting import split
 
@@ -74,6 +82,52 @@ def test_the_copy_lies_beside_the_model_drafts_for_it_and_its_worth_is_told(
         assert drafted.speculation.drafted > 0
 
 
+def test_a_copy_tells_when_another_file_has_got_the_name_of_its_model(model: Path) -> None:
+    recipe = Recipe("Q4_0", None)
+    copy = making.derive(model, recipe, output=None, force=False, num_prompts=0)
+    assert companions(model) == (Companion(copy),)
+    random_llama(byte_vocabulary(), seed=9, shape=Shape(n_layer=NUM_LAYERS)).write(model)
+    [outdated] = companions(model)
+    assert "made of another file" in str(outdated.unusable)
+    assert making.derive(model, recipe, output=None, force=True, num_prompts=0) == copy
+    assert companions(model) == (Companion(copy),)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "blocks", "num_mtp_blocks"),
+    [
+        (Recipe("Q4_0", None), 3, 1),
+        (Recipe(None, (0,)), 1, 0),
+        (Recipe("Q4_0", (1,)), 1, 0),
+    ],
+)
+def test_an_mtp_block_stays_whole_or_goes_with_the_layers(
+    models: Models, tmp_path: Path, recipe: Recipe, blocks: int, num_mtp_blocks: int
+) -> None:
+    """The trunk's layers are dense and the block is not: llama.cpp tells by their number which is which."""
+    model = mtp_markov(models.chain).write(tmp_path / "model.gguf")
+    copy = making.derive(model, recipe, output=None, force=False, num_prompts=0)
+    with open_header(copy) as header:
+        keys = {key: header.get(f"glm4moe.{key}") for key in ("block_count", "nextn_predict_layers")}
+        names = {tensor.name for tensor in header.tensors()}
+    assert keys == {"block_count": blocks, "nextn_predict_layers": num_mtp_blocks}
+    assert {int(name.split(".")[1]) for name in names if name.startswith("blk.")} == set(range(blocks))
+    assert sum(name.endswith("nextn.eh_proj.weight") for name in names) == num_mtp_blocks
+    with running(model, draft=copy, n_ctx=256) as driver:
+        [answer] = driver.run(ask([5, 6], mode="draft", max_tokens=40))
+        assert answer.token_ids == follow(models.chain, 6, 40)
+        assert answer.speculation.accepted == answer.speculation.drafted > 20
+
+
+def test_layers_that_a_key_lists_cannot_be_left_out(models: Models, tmp_path: Path) -> None:
+    """llama.cpp would refuse the copy."""
+    model = gemma4_markov(models.chain).write(tmp_path / "model.gguf")
+    with pytest.raises(DeriveError, match=r"'gemma4.attention.sliding_window_pattern' has a value for each layer"):
+        making.derive(model, Recipe(None, (0,)), output=None, force=False)
+    assert left_in(tmp_path) == ["model.gguf"]
+    assert making.derive(model, Recipe("Q4_0", None), output=None, force=False, num_prompts=1).exists()
+
+
 NONSENSE = [
     (Recipe("Q8_0", None), None, "smaller than its target"),
     (Recipe(None, (0, 1, 2, 3)), None, "smaller than its target"),
@@ -118,6 +172,54 @@ def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_is_
     assert left_in(model.parent) == sorted([alive, other, name, model.name])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+def test_the_writer_dies_with_the_command_and_leaves_no_copy(models: Models, tmp_path: Path) -> None:
+    """A stopped process cannot notice anything by itself: the kernel has to end it."""
+    model = tmp_path / "model.gguf"
+    model.symlink_to(models.demo)
+    command = subprocess.Popen(
+        [sys.executable, "-m", "homespec", "derive", str(model), "--quant", "Q2_K", "--prompts", "0"],
+        cwd=tmp_path,
+        env=clean_environment(tmp_path),
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with command:
+        [partial] = eventually(lambda: list(tmp_path.glob(".*.part")), "a copy is being written")
+        [writer] = psutil.Process(command.pid).children()
+        try:
+            writer.suspend()
+            command.kill()
+            command.wait()
+            eventually(lambda: not is_alive(writer), "the writer has ended")
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                writer.kill()
+    assert left_in(tmp_path) == [partial.name, model.name]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whoever collects what orphans leave may take its time."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def test_a_writer_that_nobody_listens_to_ends(model: Path) -> None:
+    """Where the kernel does not tell, or the command has died before the writer could ask it to."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    options = {"model": str(model), "parts": [str(model)], "quant": "Q4_0", "layers": None}
+    with os.fdopen(writing, "wb") as nobody:
+        ended = subprocess.run(
+            [sys.executable, "-m", "homespec.engine.derive", "plan", json.dumps(options)],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_a_copy_that_is_not_whole_is_never_published(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = run_child
 
@@ -138,6 +240,7 @@ def test_of_a_split_model_all_parts_count(tmp_path: Path, capsys: pytest.Capture
     whole = random_llama(byte_vocabulary(), seed=8, shape=Shape(n_layer=NUM_LAYERS))
     first, *others = split(whole, tmp_path, "model", 3)
     copy = making.derive(first, Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
+    assert companions(first) == (Companion(copy),)
     total = sum(part.stat().st_size for part in (first, *others))
     assert f"{copy.stat().st_size / total:.0%} of the model's {format_bytes(total)}" in capsys.readouterr().out
 

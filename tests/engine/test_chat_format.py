@@ -46,14 +46,13 @@ def test_roles() -> None:
 
 
 def test_tools() -> None:
-    calls = (
-        "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments.x }}{% endfor %}{% endfor %}"
-    )
-    text = calls.replace("c.function.arguments.x", "'' + c.function.arguments")
+    calls = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ ARGUMENTS }}{% endfor %}{% endfor %}"
+    objects = calls.replace("ARGUMENTS", "c.function.arguments.probe_key")
+    text = calls.replace("ARGUMENTS", "'' + c.function.arguments")
     assert of(TOOLS + LOOP).tool_format == "hermes"
     assert of("{{ '<tool_call>' }}" + LOOP).tool_format is None  # speaks of calls, and is not given any tools
     assert of("{% if tools %}<other>{% endif %}").tool_format is None
-    assert of(TOOLS + LOOP + calls).takes_objects
+    assert of(TOOLS + LOOP + objects).takes_objects
     assert not of(TOOLS + LOOP + text).takes_objects
 
 
@@ -62,6 +61,19 @@ def test_thinking_and_variables() -> None:
     assert found.reasoning == ("<think>", "</think>")
     assert "enable_thinking" in found.variables
     assert "messages" not in found.variables
+
+
+@pytest.mark.parametrize(
+    ("words", "marks"),
+    [
+        ("<|START_THINKING|><|END_THINKING|>", ("<|START_THINKING|>", "<|END_THINKING|>")),
+        ("<thinking>{{ thought }}</thinking>", ("<thinking>", "</thinking>")),
+        ("Here are my reasoning steps:\n", ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]")),
+        ("think well", None),
+    ],
+)
+def test_marks_around_thinking(words: str, marks: tuple[str, str] | None) -> None:
+    assert of(LOOP + words).reasoning == marks
 
 
 def test_the_source_of_a_template(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from homespec.engine.crowd import GIVE_UP, TAKE_BACK, OthersMeter, ThreadCount, may_vary
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.frames import EngineSettings
 from tests.kits.gguf_kit import Shape, byte_vocabulary, random_llama

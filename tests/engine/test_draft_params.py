@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from homespec.engine.draft_params import draft_params
-from homespec.engine.llama.context import ContextParams
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.frames import EngineSettings
 from tests.kits.models import Models

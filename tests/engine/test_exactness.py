@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from homespec.engine.exactness import Measurement, Verdict, measure
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.target import open_target
 from homespec.engine.verdicts import Verdicts
@@ -54,8 +55,8 @@ def verdict_of(
 
 def take_steps(driver: Driver, count: int | None = None) -> None:
     """Steps of the engine's own measurement, as it takes them while idle; all that are left unless told otherwise."""
-    while (measurement := driver.scheduler.exactness.measure) is not None and count != 0:
-        driver.scheduler._measure(measurement)
+    while driver.scheduler.exactness.measure is not None and count != 0:
+        driver.scheduler.idle_work.step()
         count = None if count is None else count - 1
 
 

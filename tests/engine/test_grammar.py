@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from homespec.errors import RequestError
-from homespec.frames import Constraint, Refused
+from homespec.frames import ChatPrompt, Constraint, Refused
 from tests.kits.engines import Driver, ask, chat, running
 from tests.kits.models import Models
 
@@ -100,6 +101,22 @@ def test_a_drafter_cannot_put_an_illegal_token_through(engine: Driver) -> None:
     [plain] = engine.run(ask(QUESTION, mode="off", max_tokens=60, constraint=COUNT))
     [drafted] = engine.run(ask(QUESTION, mode="ngram", max_draft_tokens=8, max_tokens=60, constraint=COUNT))
     assert drafted.text == plain.text
+
+
+def test_a_constraint_begins_in_the_middle_of_a_block_behind_the_thinking(models: Models) -> None:
+    thinking = ChatPrompt(chat("hi"), markers=("<think>", "</think>"), reasoning=("<think>", "</think>"))
+    constraint = Constraint("regex", "c[^d]", "regex")
+    with running(models.thinker, draft=models.thinker) as driver:
+        requests = [
+            msgspec.structs.replace(ask("", mode=mode, max_draft_tokens=8, constraint=constraint), prompt=thinking)
+            for mode in ("off", "draft")
+        ]
+        [[plain], [drafted]] = [driver.run(request) for request in requests]
+    assert plain.text.startswith("<think>ab</think>c")
+    assert not plain.text.endswith("d")
+    assert drafted.token_ids == plain.token_ids
+    assert drafted.speculation.accepted == len("<ab>c")
+    assert drafted.speculation.rounds == 1
 
 
 def test_a_failing_constraint_ends_its_own_request_only(engine: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from homespec.engine.drafters.drafter import DraftRequest
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.sampling.chain import Logits
 from tests.kits.drafters import Script, ScriptedDrafter
@@ -161,6 +162,26 @@ def context(request: pytest.FixtureRequest, models: Models) -> Iterator[Context]
     yield context
     context.close()
     model.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_that_makes_way_for_what_is_urgent_is_read_as_if_nothing_had_been(models: Models, kind: str) -> None:
+    with running(_path(models, kind), n_ctx=512, prefill_chunk=16) as engine:
+        scheduler = engine.scheduler
+        [plain] = engine.run(ask(PROMPT, max_tokens=NUM_TOKENS, ignore_eos=True, partition="plain"))
+        sequence = engine.submit(ask(PROMPT, max_tokens=NUM_TOKENS, ignore_eos=True))
+        urgent: list[int] = []
+        while sequence.num_computed_tokens + 16 < len(PROMPT):
+            before = sequence.num_computed_tokens
+            scheduler.post_urgent(lambda: urgent.append(1))
+            scheduler.step()  # as if it had come while the chunk was being read
+            assert sequence.num_computed_tokens == before + (16 if engine.context.model.is_recurrent else 0)
+            scheduler.take_messages(wait=False)
+            scheduler.step()
+        engine.drain()
+        assert urgent
+        assert engine.answer(sequence).token_ids == plain.token_ids
+        assert scheduler._slots.repair() == []
 
 
 def _decode(context: Context, token_ids: list[int], position: int) -> Logits:

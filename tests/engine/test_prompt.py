@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from homespec.errors import RequestError
-from homespec.frames import ChatPrompt, Constraint, Generate, Sampling, TextPrompt
+from homespec.frames import ChatPrompt, Generate, Sampling, TextPrompt
 from tests.kits.engines import Driver, running
 from tests.kits.gguf_kit import random_llama
 from tests.kits.models import Models
@@ -104,10 +105,10 @@ def test_a_thinking_block_that_the_prompt_leaves_open(
     with running(models.write(f"opens-{opens}", random_llama(vocabulary, 1))) as driver:
         prompt = ChatPrompt([user("a")], prefill=prefill, markers=THINK, reasoning=THINK)
         got = driver.engine.prompts.read(Generate("id", prompt, Sampling()))
-        constraint = Constraint("regex", "a", "regex")
-        constrained = driver.engine.prompts.read(Generate("id", prompt, Sampling(), constraint=constraint))
+        at_once = msgspec.structs.replace(prompt, answers_at_once=True)
+        answering = driver.engine.prompts.read(Generate("id", at_once, Sampling()))
     assert got.in_reasoning == in_reasoning
-    assert prefill or not constrained.in_reasoning
+    assert prefill or not answering.in_reasoning
     if end:
         assert bytes(got.token_ids[-len(end) :]) == end
 

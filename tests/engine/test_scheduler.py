@@ -263,6 +263,15 @@ def test_another_partition_reuses_nothing(driver: Driver) -> None:
     assert len({tuple(answer.token_ids) for answer in answers}) == 1
 
 
+def test_a_request_may_have_its_whole_prompt_read(driver: Driver) -> None:
+    prompt = b"read to the last letter"
+    [kept] = driver.run(ask(prompt))
+    [read] = driver.run(ask(prompt, reuse=False))
+    [again] = driver.run(ask(prompt))
+    assert [answer.finished.num_cached_tokens for answer in (kept, read, again)] == [0, 0, len(prompt) - 1]
+    assert read.token_ids == kept.token_ids == again.token_ids
+
+
 def test_the_next_turn_of_a_conversation_reuses_the_answer_too(driver: Driver) -> None:
     [first] = driver.run(ask(b"Hello.", mode="draft", max_tokens=20))
     history = first.sequence.token_ids

@@ -129,7 +129,7 @@ class TestInAnEngine:
         with running(models.markov, n_ctx=1024, slots=1, threads=None, exactness=exactness, controller=True) as driver:
             scheduler = driver.scheduler
             while scheduler.exactness.measure is not None:
-                scheduler._measure(scheduler.exactness.measure)
+                scheduler.idle_work.step()
             assert (driver.context.params.n_threads, driver.context.params.n_threads_batch) == (1, 2)
             assert scheduler.exactness.verdict.strict == (exactness != "fast")
             status = scheduler.snapshot().speculation.controller

@@ -122,6 +122,28 @@ async def test_a_card_with_a_fault_leaves_the_other_alone(
         assert reason.lower() in lost.source.lower()
 
 
+@pytest.mark.parametrize("code", [15, 6, 999])
+async def test_a_card_is_lost_once_a_second_process_says_so(tmp_path: Path, driver: Path, code: int) -> None:
+    async with box(tmp_path, driver) as here:
+        await here.cards.poll([BIG, SMALL])
+        here.behave(f"card={SMALL}:{code}")
+        await here.cards.poll([BIG, SMALL])
+        assert not here.cards.reading(SMALL).is_lost
+        await here.cards.poll([BIG, SMALL])
+        assert here.cards.reading(SMALL).is_lost
+        assert here.cards.reading(BIG) == BIG_READING
+        here.behave("")
+        await here.cards.poll([BIG, SMALL])
+        assert here.cards.reading(SMALL) == SMALL_READING
+
+
+async def test_a_card_that_could_never_be_read_is_not_lost(tmp_path: Path, driver: Path) -> None:
+    async with box(tmp_path, driver, f"card={SMALL}:999") as here:
+        for _ in range(3):
+            await here.cards.poll([SMALL])
+            assert not here.cards.reading(SMALL).is_lost
+
+
 @pytest.mark.parametrize(("words", "supported"), [("memory=3", False), ("memory=4", True), ("huge", True)])
 async def test_what_is_not_known_is_none_and_not_zero(
     tmp_path: Path, driver: Path, words: str, supported: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,7 @@ from homespec.status import (
     EngineStatus,
     ModelMemory,
     Phase,
+    ResidentStatus,
     SpeculationStatus,
     Watch,
 )
@@ -62,6 +64,8 @@ class FakeEngine:
         self.ledger = Ledger()
         self.done: list[str] = []
         self.given_up: list[str] = []
+        self.doubts: list[str] = []
+        self.loaded_beside: list[ResidentStatus] = []
         self.is_done = asyncio.Event()
         self.settings = EngineSettings("m.gguf", "m", draft_path="d.gguf")
         self.show(snapshot())
@@ -72,8 +76,14 @@ class FakeEngine:
     def engine_status(self) -> EngineStatus:
         return EngineStatus(pid=1, restarts=0, last_exit=None, progress=0, progress_age_s=None)
 
+    def residents(self) -> Sequence[ResidentStatus]:
+        return self.loaded_beside
+
     def give_up_residents(self, reason: str) -> None:
         self.given_up.append(reason)
+
+    def doubt_gpu(self, reason: str) -> None:
+        self.doubts.append(reason)
 
     def withdraw(self, reason: str) -> None:
         self.done.append(reason)
@@ -97,6 +107,7 @@ class FakeProbe:
     fault: Exception | None = None
     asked: list[tuple[int, bool]] = field(default_factory=list)
     failures: int = 0
+    gpu_doubt: str | None = ""
     failed_often: asyncio.Event = field(default_factory=asyncio.Event)
 
     def read(self, pid: int, devices: Sequence[DeviceMemory], *, maps_target: bool, now_s: float) -> Readings:
@@ -109,7 +120,7 @@ class FakeProbe:
         free = None if self.free_mib is None else self.free_mib * MIB
         host = Pool("host", "main memory", 4000 * MIB, free, "test", ("CPU",))
         cards = [Pool(each.name, "", each.total_bytes, each.free_bytes, "NVML v2", (each.name,)) for each in devices]
-        return Readings((host, *cards), 0.0, False, 0.0, 1.0)
+        return Readings((host, *cards), 0.0, False, 0.0, 1.0, self.gpu_doubt)
 
 
 class Box:
@@ -170,6 +181,14 @@ def test_without_a_drafter_there_is_nothing_to_withdraw(state: DraftState) -> No
     assert box.look(10) is Watch.WITHDRAWN  # a load counts from its beginning
 
 
+def test_what_the_driver_says_of_a_card_is_passed_on_and_silence_is_not() -> None:
+    box = Box()
+    for said in ("", "GPU is lost", None, ""):
+        box.probe.gpu_doubt = said
+        box.look(1000)
+    assert box.engine.doubts == ["", "GPU is lost", ""]
+
+
 @pytest.mark.parametrize("state", [DraftState.OFF, DraftState.READY])
 def test_below_the_low_mark_models_that_do_not_answer_go_with_a_drafter_or_without(state: DraftState) -> None:
     box = Box()
@@ -215,6 +234,20 @@ def test_pools_say_who_holds_what_and_where_the_marks_are() -> None:
     assert (card.name, card.target.total_bytes, card.others_bytes) == ("CUDA0", 0, 4000 * MIB)
     box.look(None)
     assert box.monitor.pools[0].others_bytes is None
+
+
+@pytest.mark.parametrize("maps_target", [True, False])
+def test_what_residents_hold_is_theirs_and_mapped_weights_are_free(maps_target: bool) -> None:
+    box = Box(maps_target=maps_target)
+    box.engine.show(snapshot(devices=(CARD,)))
+    parts = {"CPU": ModelMemory(1, 30 * MIB, 20 * MIB), "CUDA0": ModelMemory(500 * MIB, 60 * MIB)}
+    memory = ModelMemory(500 * MIB + 1, 90 * MIB, 20 * MIB, parts)
+    box.engine.loaded_beside = [ResidentStatus(name, os.getpid(), memory, 5.0) for name in ("a", "b")]
+    box.look(1000)
+    host, card = box.monitor.pools
+    assert host.residents_bytes == 100 * MIB + (0 if maps_target else 2)  # this process has mapped more than a byte
+    assert host.others_bytes == (4000 - 1000 - 400 - 100) * MIB - host.residents_bytes
+    assert (card.residents_bytes, card.others_bytes) == (1120 * MIB, 2880 * MIB)
 
 
 def test_the_file_matters_only_where_the_target_is_decoded_from_it() -> None:

@@ -120,6 +120,17 @@ async def test_of_the_files_that_nobody_named_the_best_that_can_draft_is_taken(
     assert any(text.startswith(f"{models.random_drafter} fits in full") for text in fitted.events)
 
 
+async def test_a_copy_of_another_file_is_out_whatever_it_would_gain_and_the_reason_is_told(
+    models: Models, free: pytest.MonkeyPatch
+) -> None:
+    path = str(models.random_drafter)
+    give(free, 16 * GIB)
+    asked = settings(models.demo, draft_candidates=(path,), outdated_candidates={path: "was made of another file"})
+    fitted = await fit(asked, MARKS)
+    assert fitted.settings.draft_path is None
+    assert f"{path} was made of another file" in fitted.events
+
+
 async def test_files_that_nobody_named_and_that_do_not_fit_are_told_and_leave_the_free_ones(
     models: Models, free: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +194,8 @@ async def test_a_gpu_that_is_not_there_is_missed_before_anything_is_too_large(
     free.setattr("homespec.headroom.planner.list_devices", none)
     with pytest.raises(GpuMissing, match="gpu_layers = 5 asks for a GPU"):
         await fit(settings(models.random, n_gpu_layers=5), MARKS)
+    with pytest.raises(GpuMissing, match="that was in use is gone"):
+        await fit(settings(models.random, n_gpu_layers=-1, expects_gpu=True), MARKS)
 
 
 async def test_a_pair_that_cannot_draft_is_out_before_it_is_measured(

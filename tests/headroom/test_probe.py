@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from homespec.headroom.cards import Cards
-from homespec.headroom.probe import Probe, card_addresses, host_memory, mapped_bytes, resident_bytes
-from homespec.headroom.readings import HostMemory
+from homespec.headroom.probe import Probe, card_addresses, doubt, host_memory, mapped_bytes, resident_bytes
+from homespec.headroom.readings import CardReading, HostMemory
 from homespec.status import DeviceMemory
 from homespec.units import MIB
 
@@ -31,6 +31,16 @@ def test_a_box_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(psutil, "virtual_memory", unreadable)
     assert host_memory() == HostMemory(None, None)
+
+
+def test_only_cards_that_are_read_are_beyond_doubt_and_one_that_is_lost_is_enough() -> None:
+    well, silent = CardReading(8, 4, "NVML v2"), CardReading.unknown("the card sleeps")
+    lost = CardReading(None, None, "GPU is lost", is_lost=True)
+    assert doubt([]) == doubt([well, well]) == ""
+    assert doubt([well, silent]) is None
+    found = doubt([well, silent, lost])
+    assert found is not None
+    assert found.startswith("GPU is lost; ")
 
 
 def test_this_process() -> None:

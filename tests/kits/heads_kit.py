@@ -32,6 +32,8 @@ TOP_K = 7
 """Candidates per row of a head with a selector: their pairs must fit into a state."""
 LAG = 11
 """Tokens that the crafted DFlash head looks back by: longer than its block, and than 2π."""
+WINDOW = 32
+"""Positions that a head with a sliding window sees."""
 
 Keys = Mapping[str, str | bool | int | Sequence[int]]
 
@@ -42,6 +44,10 @@ _TAPS, _GROUP = 3, 16
 """Of the convolutions that come with a selector."""
 _HEAD_DIM = _SHAPE.head_dim
 _MASK_KEY = {"tokenizer.ggml.mask_token_id": MASK}
+_SLIDING_KEYS: Keys = {
+    "dflash.attention.sliding_window": WINDOW,
+    "dflash.attention.sliding_window_pattern": [True],
+}
 
 
 def dense_markov(next_token: NextToken) -> TinyModel:
@@ -110,11 +116,15 @@ def random_eagle3(seed: int) -> TinyModel:
     return _eagle3(tensors, TAPPED, norm_before_residual=False)
 
 
-def dflash_lag(drafted: NextToken, *, has_mrope: bool = False, layers: Sequence[int] = TAPPED) -> TinyModel:
+def dflash_lag(
+    drafted: NextToken, *, has_mrope: bool = False, is_sliding: bool = False, layers: Sequence[int] = TAPPED
+) -> TinyModel:
     """A DFlash head whose masked rows say `drafted[t]` for the token t that lies `LAG` positions back.
 
     Keys point the same way whatever the token; queries are turned back by `LAG` positions. So a state that was written
     at a wrong position, or not taken back, is read in the place of the right one.
+
+    is_sliding: it sees the last `WINDOW` positions.
     """
     tensors = _dflash_tensors(_zeros)
     tensors |= {
@@ -128,11 +138,11 @@ def dflash_lag(drafted: NextToken, *, has_mrope: bool = False, layers: Sequence[
         "blk.0.attn_k_norm.weight": np.full(_HEAD_DIM, 8, np.float32),
     }
     more: Keys = {"dflash.rope.dimension_sections": [_HEAD_DIM // 2, 0, 0, 0]} if has_mrope else {}
-    return _dflash(tensors, layers, more)
+    return _dflash(tensors, layers, {**more, **(_SLIDING_KEYS if is_sliding else {})})
 
 
-def random_dflash(seed: int) -> TinyModel:
-    return _dflash(_dflash_tensors(_random(seed)), TAPPED, {})
+def random_dflash(seed: int, *, is_sliding: bool = False) -> TinyModel:
+    return _dflash(_dflash_tensors(_random(seed)), TAPPED, _SLIDING_KEYS if is_sliding else {})
 
 
 def selector_lag(first_choice: NextToken, next_token: NextToken) -> TinyModel:
@@ -186,22 +196,29 @@ def _aimed_at_all() -> Floats:
     return gate
 
 
-def dspark_markov(next_token: NextToken, *, from_anchor: bool = True, confidence: float = 0.9) -> TinyModel:
-    """A DSpark head that says `next_token[t]` after t, through its Markov head alone, equally confident everywhere."""
+def dspark_markov(
+    next_token: NextToken, *, from_anchor: bool = True, confidence: float = 0.9, unsure_behind: Sequence[int] = ()
+) -> TinyModel:
+    """A DSpark head that says `next_token[t]` after t, through its Markov head alone.
+
+    It is as confident as told, but behind some tokens, where it is not at all.
+    """
     table = np.zeros((NUM_TOKENS, NUM_TOKENS), np.float32)
     table[next_token, np.arange(NUM_TOKENS)] = 8
+    doubts = _zeros(1, WIDTH + NUM_TOKENS)
+    doubts[0, WIDTH + np.asarray(unsure_behind, np.intp)] = -8
     tensors = _dflash_tensors(_zeros)
     tensors |= {
         "output_norm.weight": np.zeros(WIDTH, np.float32),
         "markov_w1.weight": np.eye(NUM_TOKENS, dtype=np.float32),
         "markov_w2.weight": table,
-        "conf_proj.weight": _zeros(1, WIDTH + NUM_TOKENS),
+        "conf_proj.weight": doubts,
         "conf_proj.bias": np.array([np.log(confidence / (1 - confidence))], np.float32),
     }
     return _dflash(tensors, TAPPED, _dspark_keys(from_anchor))
 
 
-def random_dspark(seed: int) -> TinyModel:
+def random_dspark(seed: int, *, from_anchor: bool = True) -> TinyModel:
     matrix = _random(seed)
     tensors = {
         **_dflash_tensors(matrix),
@@ -210,7 +227,7 @@ def random_dspark(seed: int) -> TinyModel:
         "conf_proj.weight": matrix(1, WIDTH + 32),
         "conf_proj.bias": np.ones(1, np.float32),
     }
-    return _dflash(tensors, TAPPED, _dspark_keys(True))
+    return _dflash(tensors, TAPPED, _dspark_keys(from_anchor))
 
 
 def implied_acceptance(

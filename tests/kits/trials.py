@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from homespec.bench.options import Options
 from homespec.bench.prompts import Prompt
@@ -10,7 +11,7 @@ from homespec.bench.report import Report
 from homespec.bench.reporter import make_report
 from homespec.bench.runner import Run
 from homespec.bench.sides import Side, sides_of
-from homespec.bench.trial import Trial, Turn
+from homespec.bench.trial import Failure, Trial, Turn
 from homespec.stats import DraftStats
 
 
@@ -39,11 +40,17 @@ def drafted(side: str, question_id: str, tokens_per_second: float, category: str
     return Trial(question_id, category, side, (one,), engine_rss_bytes=2000)
 
 
-def report_of(trials: list[Trial], sides: tuple[Side, ...] | None = None, *, ended_early: str | None = None) -> Report:
+def report_of(
+    trials: list[Trial],
+    sides: tuple[Side, ...] | None = None,
+    *,
+    failures: Sequence[Failure] = (),
+    ended_early: str | None = None,
+) -> Report:
     """As `homespec bench` would make it of these trials, without a daemon's word."""
     sides = sides or sides_of(["auto"], None, (), against=False)
     prompts = [Prompt(each.question_id, each.category, ("?",)) for each in trials]
-    run = Run(trials=trials, ended_early=ended_early)
+    run = Run(trials=trials, failures=list(failures), ended_early=ended_early)
     return make_report(Options(url="http://box"), "http://box", prompts, sides, run, time.time())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from homespec.errors import ExitCode
-from homespec.store.companions import copy_path
+from homespec.store.companions import SOURCE_KEY, copy_path
 from tests.daemons import FinishedCommand, run_command
 from tests.kits.footprint_kit import eagle_head
 from tests.kits.gguf_kit import byte_vocabulary, lfs_pointer, random_llama
@@ -72,6 +72,19 @@ def test_a_plan_proposes_the_copy_that_would_pay_and_then_takes_it(models: Model
     assert plan["proposal"] is None
     assert [verdict["path"] for verdict in plan["drafters"]] == [str(copy), None]
     assert plan["drafters"][0]["admitted"]
+
+
+def test_a_plan_leaves_out_a_copy_of_another_file_unless_it_is_named(models: Models, tmp_path: Path) -> None:
+    model = Path(shutil.copy(models.random, tmp_path / "model.gguf"))
+    tiny = replace(random_llama(byte_vocabulary(), seed=2), metadata={SOURCE_KEY: "of another"})
+    copy = tiny.write(copy_path(model, "Q4_0"))
+    environment = {"HOMESPEC_FIT": "auto", "HOMESPEC_CONTROLLER": "auto"}
+    told = run_command(tmp_path, "plan", str(model), "--json", environment=environment)
+    found, free = report(told)["drafters"]
+    assert (found["path"], found["admitted"], free["admitted"]) == (str(copy), False, True)
+    assert "was made of another file" in found["reason"]
+    named = run_command(tmp_path, "plan", str(model), "--draft", str(copy), "--json", environment=environment)
+    assert report(named)["drafters"][0]["admitted"]
 
 
 def test_a_target_that_does_not_fit_has_a_code_of_its_own(models: Models, tmp_path: Path) -> None:

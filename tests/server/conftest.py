@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.daemons import Daemon, running
+from tests.daemons import Daemon, eventually, running
 from tests.kits.models import Models
 
 MAX_BODY_BYTES = 256 * 1024
@@ -41,7 +41,7 @@ def unharmed(demo: Daemon, golden: str) -> Iterator[None]:
     yield
     assert demo.engine_pid == engine_pid
     assert demo.golden() == golden
-    assert demo.is_idle()
+    eventually(demo.is_idle, "nothing is left over")
 
 
 @pytest.fixture(scope="module")

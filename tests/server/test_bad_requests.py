@@ -127,6 +127,24 @@ def schema(content: Any) -> dict[str, Any]:
         pytest.param(
             chat(tool_choice={"type": "function", "function": {"name": "f"}}), "tool_choice", "", id="a named call"
         ),
+        pytest.param(
+            chat(tools=[TOOL], tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"function": 5}]}),
+            "tool_choice",
+            "None",
+            id="a number for an allowed function",
+        ),
+        pytest.param(
+            {"messages": [{"role": "assistant", "content": "", "tool_calls": 5}, *HI]},
+            "messages[0].tool_calls",
+            "valid list",
+            id="a number for calls",
+        ),
+        pytest.param(
+            {"messages": [{"role": "tool", "tool_call_id": ["1"], "content": "x"}]},
+            "messages[0].tool_call_id",
+            "valid string",
+            id="a list for the id of a call",
+        ),
         pytest.param(chat(functions=[{"name": "f"}]), "functions", "not supported", id="functions"),
         pytest.param(chat(logprobs=5), "logprobs", "boolean", id="number for logprobs"),
         pytest.param(chat(top_logprobs=3), "top_logprobs", "logprobs", id="top_logprobs alone"),
@@ -371,8 +389,10 @@ def test_an_unknown_path_has_a_body(daemon: Daemon, method: str, path: str) -> N
     ],
 )
 def test_a_wrong_method(daemon: Daemon, method: str, path: str) -> None:
-    error = refused(httpx.request(method, f"{daemon.url}{path}"), 405, None, method, path)
+    response = httpx.request(method, f"{daemon.url}{path}")
+    error = refused(response, 405, None, method, path)
     assert error["code"] == "method_not_allowed"
+    assert response.headers["allow"]
 
 
 @pytest.mark.parametrize(
@@ -382,6 +402,8 @@ def test_a_wrong_method(daemon: Daemon, method: str, path: str) -> None:
         ("/tokenize", {"content": 5}, "content"),
         ("/detokenize", {}, "tokens"),
         ("/detokenize", {"tokens": ["1"]}, "tokens[0]"),
+        ("/detokenize", {"tokens": [1, -1]}, "tokens[1]"),
+        ("/detokenize", {"tokens": [1, 2, 49_152]}, "tokens[2]"),
         ("/admin/drafter", {}, "mode"),
         ("/admin/drafter", {"mode": None}, "mode"),
         ("/admin/drafter", {"mode": "eagle9"}, "mode"),

@@ -124,6 +124,18 @@ def test_logprobs(client: ollama.Client, stream: bool) -> None:
     assert [each.token for each in logprobs][-3:-1] == ["c", "d"]
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_logprobs_of_one_question(client: ollama.Client, raw: bool) -> None:
+    answer = client.generate(MODEL, "c", raw=raw, options=GREEDY | {"num_predict": 1}, logprobs=True, top_logprobs=2)
+    assert answer.logprobs is not None
+    [first] = answer.logprobs
+    assert first.token == ("d" if raw else "<think>")
+    assert first.top_logprobs is not None
+    assert len(first.top_logprobs) == 2
+    with pytest.raises(ollama.ResponseError, match="top_logprobs"):
+        client.generate(MODEL, "c", raw=raw, top_logprobs=2)
+
+
 def test_a_request_without_a_question_loads_the_model(client: ollama.Client) -> None:
     assert client.generate(MODEL).done_reason == "load"
     assert client.chat(MODEL, []).done_reason == "load"

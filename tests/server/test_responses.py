@@ -107,6 +107,8 @@ def test_an_answer_that_is_cut_off(client: openai.OpenAI) -> None:
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input"),
         ({"input": [{"role": "user"}]}, "input"),
+        ({"input": [{"role": ["user"]}]}, "input[0]"),
+        ({"input": [{"type": "reasoning", "content": 5}]}, "input[0].content"),
         ({"input": [{"type": "function_call", "call_id": "1"}]}, "input"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].function.name"),

@@ -59,9 +59,35 @@ def test_what_the_template_does_not_read_is_said(thinker: Daemon) -> None:
     assert "x-homespec-notice" not in thinker.post(CHAT, {**GREEDY, "reasoning_effort": "low"}).headers
 
 
-def test_a_constraint_is_for_the_answer(thinker: Daemon) -> None:
-    answer = message(thinker, regex="[xy]{3}")
-    assert set(answer["content"]) <= {"x", "y"}
+SCHEMA = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "content"),
+    [
+        ({"regex": "[xy]{3}/"}, "xxx/"),
+        ({"grammar": 'root ::= "c" [y] "d"'}, "cyd"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}}, '{"a":1}'),
+    ],
+)
+def test_a_constraint_begins_where_the_thinking_ends(thinker: Daemon, fields: dict[str, Any], content: str) -> None:
+    answer = message(thinker, **fields)
+    assert answer["reasoning_content"] == "ab"
+    assert "".join(answer["content"].split()) == content
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasoning_format": "none"},  # all of it is content
+        {"enable_thinking": False},
+        {"reasoning_effort": "none"},
+        {"messages": [*HI, {"role": "assistant", "content": "x"}]},
+    ],
+)
+def test_a_constraint_is_for_all_that_is_content(thinker: Daemon, fields: dict[str, Any]) -> None:
+    answer = message(thinker, regex="[xy]{3}", **fields)
+    assert answer["content"] == "xxx"
     assert "reasoning_content" not in answer
 
 
@@ -77,4 +103,6 @@ def test_the_template_is_shown(thinker: Daemon) -> None:
     assert card.model_extra["meta"]["chat_template"] == "the model file"
     assert card.model_extra["meta"]["chat"]["tool_format"] == "hermes"
     assert card.model_extra["capabilities"] == ["completion", "tools", "thinking"]
-    assert thinker.status()["model"]["chat"]["reasoning"] == ["<think>", "</think>"]
+    chat = thinker.status()["model"]["chat"]
+    assert chat["reasoning"] == ["<think>", "</think>"]
+    assert chat["tool_format_reason"]

@@ -143,3 +143,4 @@ def test_the_status_names_the_state_and_the_drafter() -> None:
     assert status_line(Phase.RESTARTING, "the engine died", 1, drafting) == "restarting: the engine died"
     assert status_line(Phase.READY, "ready", 1, drafting) == "ready; drafting with ngram, ready: confident"
     assert status_line(Phase.READY, "ready", 1, None) == "ready"
+    assert status_line(Phase.READY, "ready", 1, None, "on the CPU: no GPU") == "degraded, on the CPU: no GPU"

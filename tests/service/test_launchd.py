@@ -41,10 +41,12 @@ def test_a_list_says_what_to_start_whatever_is_in_a_path(tmp_path: Path) -> None
 
 def test_install_twice_and_uninstall(calls: Path, tmp_path: Path) -> None:
     manager = Launchd(system=False)
+    assert manager.is_missing("")
     plist = tmp_path / "Library/LaunchAgents" / f"{LABEL}.plist"
     plan = manager.install(here(tmp_path), start=True)
     plan.apply()
     assert plan.apply()[0] == f"{plist}: unchanged"
+    assert not manager.is_missing("")
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["bootout", "bootstrap"] * 2
     manager.uninstall().apply()
     assert not plist.exists()

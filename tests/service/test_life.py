@@ -32,6 +32,7 @@ def write(path: Path, model: Path, **values: int) -> None:
 def daemon(config: Path, tmp_path: Path, manager_socket: NotifySocket) -> Iterator[Daemon]:
     environment = {"NOTIFY_SOCKET": manager_socket.address, "WATCHDOG_USEC": "2000000", "HOMESPEC_DRAFT": "off"}
     with running(tmp_path, "--config", str(config), environment=environment) as daemon:
+        manager_socket.wait_for("READY")  # of the start: what is waited for later is another one
         yield daemon
 
 
@@ -149,7 +150,9 @@ def test_without_its_gpu_it_serves_from_the_cpu_if_told_to_and_says_so(models: M
     with running(tmp_path, str(models.letters), environment={**gpu_from_try(tmp_path, 0), **environment}) as daemon:
         health = daemon.health().json()
         assert health["device"] == "CPU"
-        assert "on the CPU: gpu_layers = 99 asks for a GPU" in health["detail"]
+        assert health["status"] == "degraded"
+        assert "on the CPU: gpu_layers = 99 asks for a GPU" in health["degraded"]
+        assert health["degraded"] in health["detail"]
 
 
 def test_without_its_gpu_it_fails_by_default(models: Models, tmp_path: Path) -> None:

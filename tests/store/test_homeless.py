@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from homespec.config import Settings, load
-from homespec.config_sources import default_config_path
+from homespec.config.sources import default_config_path
 from homespec.engine.verdicts import Verdicts
 from homespec.errors import ConfigError
 from homespec.folders import cache_folder

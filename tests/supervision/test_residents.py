@@ -69,6 +69,18 @@ def test_two_models_answer_in_turn_and_each_is_loaded_once(daemon: Daemon) -> No
     assert daemon.restarts() == 0
 
 
+def test_they_are_listed_with_what_they_hold_and_how_long_they_rest(daemon: Daemon) -> None:
+    assert say(daemon, "letters") == "bcd"
+    assert say(daemon, "digits") == "123"
+    eventually(lambda: daemon.status()["memory"] is not None, "the engine that answers has told of itself")
+    [resident] = daemon.status()["memory"]["residents"]
+    assert resident["id"] == "letters"
+    assert psutil.Process(resident["pid"]).ppid() == daemon.process.pid
+    assert resident["memory"]["kv_bytes"] > 0
+    eventually(lambda: daemon.status()["memory"]["residents"][0]["idle_s"] > resident["idle_s"], "it rests")
+    eventually(lambda: daemon.status()["memory"]["pools"][0]["residents_bytes"] > 0, "its share of the host is told")
+
+
 def test_what_was_counted_never_goes_back(daemon: Daemon) -> None:
     def counted() -> int:
         return int(daemon.status()["counters"]["output_tokens"])

@@ -46,6 +46,11 @@ def test_phases_say_their_detail(phase: Phase, level: Level) -> None:
     assert notice(status) == Notice(level, f"{phase}: no progress for 30 s")
 
 
+def test_a_daemon_that_answers_from_less_than_was_asked_for_says_so() -> None:
+    status = replace(speculating(), degraded="on the CPU: no GPU")
+    assert notice(status) == Notice(Level.WARNING, "degraded: on the CPU: no GPU")
+
+
 def test_a_lost_connection_counts_down() -> None:
     link = Link(LinkState.LOST, "no connection to x: connection refused", retry_at_s=104.0)
     assert notice(speculating(), link).text == "no connection to x: connection refused; retrying in 4 s"

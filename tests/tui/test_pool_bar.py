@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.status import ModelMemory, PoolStatus
-from homespec.tui.pool_bar import pool_bar
+from homespec.tui.pool_bar import legend, pool_bar
 
 POOL = PoolStatus("host", "", 100, 40, "", ModelMemory(20, 10), ModelMemory(10), 20, 10, 20)
 
@@ -14,7 +14,7 @@ sizes = st.integers(0, 2**42)
 memories = st.builds(ModelMemory, sizes, sizes, sizes)
 pools = st.builds(
     PoolStatus, st.just("host"), st.just(""), st.one_of(st.none(), sizes), st.one_of(st.none(), sizes), st.just(""),
-    memories, memories, *[st.one_of(st.none(), sizes)] * 3
+    memories, memories, *[st.one_of(st.none(), sizes)] * 3, sizes
 )  # fmt: skip
 
 
@@ -24,6 +24,13 @@ def text_of(pool: PoolStatus, width: int) -> str:
 
 def test_used_memory_is_on_the_left_and_marks_are_counted_from_the_right() -> None:
     assert text_of(POOL, 20) == "━━━━══╍╍╌╌╌╌────┆┈┃┈"
+
+
+def test_what_residents_hold_is_shown_beside_the_others_and_named_only_where_there_are_some() -> None:
+    shared = replace(POOL, residents_bytes=10)
+    assert text_of(shared, 20) == "━━━━══╍╍≡≡╌╌────┆┈┃┈"
+    assert "≡ residents" in legend([POOL, shared])
+    assert "residents" not in legend([POOL])
 
 
 def test_a_mark_that_is_passed_shows_on_top_of_what_is_used() -> None:

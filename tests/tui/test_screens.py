@@ -10,7 +10,7 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
-from homespec.status import Event, RequestStatus
+from homespec.status import Event, ModelMemory, RequestStatus, ResidentStatus
 from homespec.tui.event_log import CAPACITY
 from homespec.tui.screens.chat import ChatView
 from homespec.tui.screens.confirm import Confirm
@@ -18,10 +18,11 @@ from homespec.tui.screens.log import LogView
 from homespec.tui.screens.requests import RequestsView
 from homespec.tui.widgets.rows import Rows
 from homespec.tui.widgets.view_bar import NAMES, ViewBar
+from homespec.units import GIB, MIB
 from tests.client.daemon_double import DaemonDouble, sse
 
 from .screen import screen_text, shown, until, until_shown, watching
-from .snapshots import NOW_UNIX, betting, loading, plain, request, speculating
+from .snapshots import HOST, NOW_UNIX, betting, loading, plain, request, speculating
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 TEXTS = {
@@ -106,6 +107,29 @@ async def test_every_screen_says_what_the_daemon_says(daemon: DaemonDouble, size
                 assert any(text in row for row in rows), f"{text!r} is missing in\n" + "\n".join(rows)
             assert f"[{key} {NAMES[int(key) - 1]}]" in rows[1]
             assert any("? help" in row and "q quit" in row for row in rows) or key in "56"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_models_that_stay_loaded_have_a_share_and_are_listed(daemon: DaemonDouble, size: tuple[int, int]) -> None:
+    status = betting()
+    assert status.memory is not None
+    card = replace(HOST, name="CUDA0", total_bytes=24 * GIB, free_bytes=7 * GIB)
+    pools = (replace(HOST, residents_bytes=300 * MIB), card)
+    residents = (
+        ResidentStatus("letters", 4713, ModelMemory(GIB), 601.0),
+        ResidentStatus("digits", 4712, ModelMemory(3 * GIB, GIB), 192.0),
+    )
+    told = replace(status, memory=replace(status.memory, pools=pools, residents=residents))
+    async with watching(daemon, told, size) as (app, pilot):
+        await pilot.press("3")
+        await until(pilot, lambda: "also loaded" in shown(app, "#pools"))
+        rows = shown(app, "#pools").splitlines()
+        assert "also loaded: digits 4.00 GiB, idle 3m 12s · letters 1.00 GiB, idle 10m 1s" in rows[-1]
+        assert "≡ residents" in rows[-2]
+        assert {"host", "CUDA0"} <= {row.split()[0] for row in rows}
+        assert "≡" in rows[0]
+        if size != (80, 24):  # where numbers give way to the list
+            assert "residents 300  others" in rows[1]
 
 
 async def test_no_size_breaks_a_screen(daemon: DaemonDouble) -> None:

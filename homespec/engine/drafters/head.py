@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from homespec.engine.drafters.kind import DFLASH, DSPARK, MTP, Head
 from homespec.engine.drafters.trail import Trail
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.taps import Hidden, TapPlan
 from homespec.engine.llama.vocab import Vocab
 from homespec.errors import KvCacheFull

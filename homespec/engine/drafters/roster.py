@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
+from homespec.engine.drafters.choice import FREE_TEXTS, Candidate, Choice
 from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
 from homespec.engine.drafters.kind import DRAFT
 from homespec.engine.drafters.ngram import NgramDrafter
@@ -25,36 +26,7 @@ AUTO, OFF = "auto", "off"
 SURE = 0.8
 """Under `auto`, a free drafter goes before a model when it is at least this sure."""
 
-_FREE_TEXTS = {"suffix": "free: looks up this text and past answers", "ngram": "free: looks up earlier text"}
-FREE = frozenset({*_FREE_TEXTS, "grammar"})
-"""Drafters that take next to no time: their drafts are made before it is decided whether to use them."""
 _GRAMMAR = DrafterStatus("grammar", DraftState.READY, "free: proposes what a constraint forces")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A drafter that a sequence may get its draft from."""
-
-    drafter: Drafter
-    min_confidence: float = 0.0
-    """See DraftRequest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The drafters for a request, or why there is none."""
-
-    candidates: tuple[Candidate, ...]
-    """In the order in which they are asked until one proposes something, where nothing better decides."""
-    reason: str = ""
-    drafters: tuple[Drafter, ...] = ()
-    """All that may be used, the preferred one first."""
-
-    @property
-    def drafter(self) -> Drafter | None:
-        """The one that stands for them all: the model where there is one, else the first that is asked."""
-        models = (drafter for drafter in self.drafters if drafter.name not in FREE)
-        return next(models, self.drafters[0] if self.drafters else None)
 
 
 class Roster:
@@ -99,7 +71,7 @@ class Roster:
         no_path = "no draft model configured; pass --draft PATH"
         self._states = {
             draft_kind: DrafterStatus(draft_kind, DraftState.OFF, no_path if draft_path is None else "", draft_path),
-            **{name: DrafterStatus(name, DraftState.READY, text) for name, text in _FREE_TEXTS.items()},
+            **{name: DrafterStatus(name, DraftState.READY, text) for name, text in FREE_TEXTS.items()},
         }
         # The daemon does not look into the file: it knows the drafter by its place only.
         for barred in (self._quarantined, self._refused):
@@ -107,7 +79,7 @@ class Roster:
                 barred[draft_kind] = barred.pop(DRAFT)
             for name in barred.keys() & self._states.keys():
                 self._set(name, DraftState.OFF, barred[name])
-        for name in _FREE_TEXTS.keys() - self._quarantined.keys() - self._refused.keys():
+        for name in FREE_TEXTS.keys() - self._quarantined.keys() - self._refused.keys():
             self._drafters[name] = self._free(name)
         self._settle()
 
@@ -118,9 +90,9 @@ class Roster:
         """
         self.mode = mode
         self._quarantined.pop(mode, None)
-        if mode in _FREE_TEXTS and mode not in self._drafters and mode not in self._refused:
+        if mode in FREE_TEXTS and mode not in self._drafters and mode not in self._refused:
             self._drafters[mode] = self._free(mode)
-            self._set(mode, DraftState.READY, _FREE_TEXTS[mode])
+            self._set(mode, DraftState.READY, FREE_TEXTS[mode])
         self._is_broken, self._parked = False, ""
         self._settle()
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from homespec.engine.drafters.drafter import Draft, DraftRequest
 from homespec.engine.drafters.kind import MTP
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.hidden_batch import HiddenBatch
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import Hidden, TapPlan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.model_status import model_status
+from homespec.engine.pace import Pace
 from homespec.errors import GpuMissing, RequestError
 from homespec.frames import EngineSettings, Frame, Loading, Snapshot
 from homespec.status import (
@@ -31,7 +31,6 @@ from homespec.status import (
     SpeculationStatus,
 )
 
-SNAPSHOT_INTERVAL_S = 0.4
 _NOTHING_TO_DRAFT = "the model embeds texts and generates none"
 
 
@@ -52,13 +51,16 @@ class EmbeddingScheduler:
         self._inbox = Inbox()
         self._stopping = False
         self._mode = "off"
-        self._snapshot_at = 0.0
+        self._pace = Pace()
         self.exactness = Exactness(unchecked(_NOTHING_TO_DRAFT))
         self.progress = 0
         self.counters = EngineCounters()
 
     def post(self, task: Task) -> None:
         self._inbox.post(task)
+
+    def post_urgent(self, task: Task) -> None:
+        self._inbox.post(task)  # one text at a time is short enough
 
     @property
     def busy(self) -> bool:
@@ -116,9 +118,7 @@ class EmbeddingScheduler:
         )
 
     def _report(self, *, force: bool) -> None:
-        now = time.monotonic()
-        if force or now - self._snapshot_at >= SNAPSHOT_INTERVAL_S:
-            self._snapshot_at = now
+        if self._pace.is_due(force=force):
             self._send(Snapshot(self.snapshot()))
 
 
@@ -150,7 +150,7 @@ def build_embedding_engine(
 ) -> EmbeddingEngine:
     """Load a model that only embeds. Raises ModelError."""
     path = Path(settings.model_path)
-    GpuMissing.check(settings.n_gpu_layers, library().offload_devices())
+    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
     model = Model(
         path,
         n_gpu_layers=settings.n_gpu_layers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from homespec.engine.embedding.kind import EmbeddingKind
-from homespec.engine.llama.context import ContextParams
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.threads import default_threads
 from homespec.errors import ModelUnsupported

@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.bindings import C
+from homespec.engine.llama.context_params import KV_TYPES, ContextParams
+from homespec.engine.llama.crew import Crew
+from homespec.engine.llama.interrupt import Interrupt
 from homespec.engine.llama.library import library
 from homespec.engine.llama.log import failure_in, memory_of, native_log
 from homespec.engine.llama.model import Load, Model
 from homespec.engine.llama.taps import TapPlan, Taps
-from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
+from homespec.errors import DecodeError, Interrupted, KvCacheFull, ModelUnsupported
 from homespec.status import ModelMemory
 
-KV_TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2}
 _SHIFTABLE = ("f16", "f32")
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
-_NO_KV_SLOT = 1
+_NO_KV_SLOT, _ABORTED = 1, 2
 _RECURRENT_PART = 1
 """LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY: keys and values are left out, they can be cut."""
 
@@ -33,51 +35,6 @@ State = ctypes.Array[ctypes.c_uint8]
 _logits_address = C._lib["llama_get_logits"]
 _logits_address.argtypes = [ctypes.c_void_p]
 _logits_address.restype = ctypes.c_void_p
-
-
-@dataclass(frozen=True, slots=True)
-class ContextParams:
-    """Sizes of a context; names are llama.cpp's."""
-
-    n_ctx: int
-    """Tokens that may be used; llama.cpp allocates cells in steps of 256."""
-    n_seq_max: int
-    n_outputs_max: int
-    """Most rows with logits in one call. Sizes the compute buffer; more than this would abort the process."""
-    n_batch: int = 512
-    n_threads: int = 1
-    """For a call with a single row."""
-    n_threads_batch: int | None = None
-    """For all others; None: the same."""
-    kv_type: str = "f16"
-    flash_attention: str = "auto"
-    n_rs_seq: int = 0
-    """Snapshots that a recurrent memory keeps per sequence, each as large as the state itself; ignored where the
-    architecture has none."""
-    taps: TapPlan | None = None
-    """Hidden states to give out beside the logits."""
-    is_mtp: bool = False
-    """Run the model's MTP block, not its trunk. The model must have been loaded with it: else llama.cpp aborts."""
-    is_causal: bool = True
-    """False: rows of one call see one another, whatever their positions."""
-    gives_states: bool = False
-    """Keep the state behind the last layer of every row: then every row of a call is an output."""
-
-
-@dataclass(slots=True)
-class Crew:
-    """How many threads the contexts of an engine may use at most. Anyone may set it; it counts from the next call."""
-
-    size: int | None = None
-    """None: as many as each of them wants."""
-
-    @property
-    def is_cut(self) -> bool:
-        """What is measured now says nothing of a box without other work."""
-        return self.size is not None
-
-    def cut(self, n_threads: int) -> int:
-        return n_threads if self.size is None else min(n_threads, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +112,23 @@ class Context:
         result = C.llama_decode(self.handle, batch.seal())
         if result == _NO_KV_SLOT:
             raise KvCacheFull(f"no room for {batch.n_tokens} more tokens in a context of {self.n_ctx}")
+        if result == _ABORTED:
+            raise Interrupted(f"{batch.n_tokens} rows were given up")
         if result != 0:
             reason = failure_in(reversed(native_log.recent())) or "no reason given"
             raise DecodeError(f"llama_decode returned {result} for {batch.n_tokens} rows: {reason}")
         self._n_outputs = batch.n_outputs
+
+    def decode_unless(self, interrupt: Interrupt, batch: Batch) -> None:
+        """The same for a call that may be given up; raises Interrupted when it was, and then nothing has changed.
+
+        A recurrent memory could not be brought back: there the call always ends.
+        """
+        if self._is_recurrent:
+            self.decode(batch)
+            return
+        with interrupt.armed(self.handle):
+            self.decode(batch)
 
     def encode(self, batch: Batch) -> None:
         """Run all rows of `batch` through the encoder, which has no memory. Raises DecodeError."""

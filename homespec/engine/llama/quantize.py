@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from homespec.engine.llama.bindings import C
 from homespec.engine.llama.library import library
@@ -23,12 +24,14 @@ def quantize(
     *,
     quant: str | None,
     dropped_layers: Collection[int] = (),
+    keys: Mapping[str, int | str] | None = None,
     n_threads: int = 1,
     dry_run: bool = False,
 ) -> int:
     """Write the copy; bytes of its tensors as llama.cpp reports them. Raises DeriveError with llama.cpp's reason.
 
-    quant: name of a llama_ftype without its prefix; None keeps every tensor as it is. dry_run: write nothing.
+    quant: name of a llama_ftype without its prefix; None keeps every tensor as it is. keys: metadata that differs from
+    the source's; texts of at most 127 bytes, numbers from 0 to 2^32 - 1. dry_run: write nothing.
     """
     library()
     params = C.llama_model_quantize_default_params()
@@ -42,11 +45,24 @@ def quantize(
     dropped = (ctypes.c_int32 * (len(dropped_layers) + 1))(*sorted(dropped_layers), -1)
     if dropped_layers:
         params.prune_layers = ctypes.cast(dropped, ctypes.POINTER(ctypes.c_int32))
+    params.kv_overrides = _overrides(keys or {})
     with native_log.capture() as lines:
         failed = C.llama_model_quantize(bytes(source), bytes(destination), ctypes.byref(params))
     if failed:
         raise DeriveError(f"llama.cpp cannot make the copy: {failure_in(lines) or 'it gave no reason'}")
     return _size_bytes(lines)
+
+
+def _overrides(keys: Mapping[str, int | str]) -> Any:
+    """The array as llama.cpp takes it: the first empty key ends it."""
+    array = (C.llama_model_kv_override * (len(keys) + 1))()
+    for override, (key, value) in zip(array, keys.items(), strict=False):
+        override.key = key.encode()
+        if isinstance(value, str):
+            override.tag, override.value.val_str = C.LLAMA_KV_OVERRIDE_TYPE_STR, value.encode()
+        else:
+            override.tag, override.value.val_i64 = C.LLAMA_KV_OVERRIDE_TYPE_INT, value
+    return array
 
 
 def share_done() -> float:

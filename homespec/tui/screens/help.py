@@ -42,7 +42,8 @@ _WORDS = (
     ("distribution", "tokens are exact samples under the batch shape used"),
     ("reused", "prompt tokens found in the KV cache of other requests"),
     ("memory", "━ weights ═ KV cache ╍ compute; in pools the whole"),
-    ("", "target, its KV cache, the drafter; ╌ others ┈ reserve"),
+    ("", "target, its KV cache, the drafter; ≡ residents ╌ others"),
+    ("", "┈ reserve"),
     ("marks", "┃ below it the drafter goes, ┆ above it may come back"),
     ("underlined", "in the chat: what accepted draft tokens wrote"),
 )

@@ -1,10 +1,10 @@
-"""What the target, the drafter and the others hold, pool by pool, and what memory pressure did."""
+"""What the target, the drafter, residents and the others hold, pool by pool, and what memory pressure did."""
 
 from __future__ import annotations
 
 from homespec.status import MemoryStatus, ModelMemory, PoolStatus, Status, Transition, Watch
 from homespec.tui.glyphs import TRACK, bar_cells, share_cells
-from homespec.tui.pool_bar import LEGEND, pool_bar
+from homespec.tui.pool_bar import legend, pool_bar
 from homespec.tui.text import UNKNOWN, percent
 from homespec.tui.widgets.events import moment
 from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line
@@ -73,7 +73,7 @@ def _detailed(memory: MemoryStatus, width: int, now_unix: float) -> list[Line]:
     return [
         *_pools(memory, LABEL_WIDTH, width),
         *(line((_numbers(pool), MUTED)) for pool in memory.pools),
-        line((LEGEND, MUTED)),
+        line((legend(memory.pools), MUTED)),
         *rows,
         _meter("KV cache used", *_kv(memory), LABEL_WIDTH, width),
         *_transitions(memory, now_unix),
@@ -96,9 +96,10 @@ def _pool(pool: PoolStatus, label_width: int, width: int) -> Line:
 
 
 def _numbers(pool: PoolStatus) -> str:
-    """`host: others 2.70 GiB, low 205, high 411 MiB`."""
+    """`host: others 2.70 GiB, low 205, high 411 MiB`, with what residents hold before the others."""
     low, high = (UNKNOWN if mark is None else f"{mark / MIB:.0f}" for mark in (pool.low_bytes, pool.high_bytes))
-    return f"{clean(pool.name)}: others {format_bytes(pool.others_bytes)}, low {low}, high {high} MiB"
+    residents = f"residents {format_bytes(pool.residents_bytes)}, " if pool.residents_bytes else ""
+    return f"{clean(pool.name)}: {residents}others {format_bytes(pool.others_bytes)}, low {low}, high {high} MiB"
 
 
 def _transitions(memory: MemoryStatus, now_unix: float) -> list[Line]:

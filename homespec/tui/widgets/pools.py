@@ -1,20 +1,22 @@
-"""Every pool of memory as a bar with its water marks, and the numbers that the bar is drawn from."""
+"""Every pool of memory as a bar with its water marks, the numbers it is drawn from, and which models stay loaded."""
 
 from __future__ import annotations
 
-from homespec.status import PoolStatus, Status
-from homespec.tui.pool_bar import LEGEND, pool_bar
+from itertools import chain
+
+from homespec.status import MemoryStatus, PoolStatus, ResidentStatus, Status
+from homespec.tui.pool_bar import legend, pool_bar
 from homespec.tui.text import UNKNOWN, fit
 from homespec.tui.widgets.memory import memory_title
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line
-from homespec.units import MIB, clean, format_bytes
+from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.units import MIB, clean, format_bytes, format_duration
 
 LABEL_WIDTH = 8
 _UNKNOWN_BEFORE_LOADING = "not known before the model is loaded"
 
 
 class PoolsPanel(Panel):
-    """Two lines a pool, the legend under them."""
+    """Two lines a pool, the legend and the residents under them; numbers of pools give way where there is no room."""
 
     def __init__(self) -> None:
         super().__init__("pools")
@@ -28,17 +30,21 @@ class PoolsPanel(Panel):
         memory = status.memory
         if memory is None:
             return [line((_UNKNOWN_BEFORE_LOADING, MUTED))]
-        rows = [each for pool in memory.pools for each in _pool(pool, width)]
-        return [*rows[: max(height - 1, 0)], line((LEGEND, MUTED))]
+        tail = [line((legend(memory.pools), MUTED)), *_residents(memory, width)]
+        room = max(height - len(tail) - len(memory.pools), 0)
+        rows = chain.from_iterable(_pool(pool, width)[: 2 if at < room else 1] for at, pool in enumerate(memory.pools))
+        return [*rows, *tail]
 
 
 def pool_numbers(pool: PoolStatus) -> str:
     """What each share and each mark comes to; the sum of the shares and what is free is the pool."""
     model = pool.target.total_bytes - pool.target.kv_bytes
+    residents = (("residents", pool.residents_bytes),) if pool.residents_bytes else ()
     shares = (
         ("target", model),
         ("KV", pool.target.kv_bytes),
         ("drafter", pool.drafter.total_bytes),
+        *residents,
         ("others", pool.others_bytes),
         ("reserve", pool.reserve_bytes),
         ("low", pool.low_bytes),
@@ -55,3 +61,14 @@ def _pool(pool: PoolStatus, width: int) -> list[Line]:
     room = max(width - LABEL_WIDTH - len(text) - 2, 0)
     label = f"{fit(pool.name, LABEL_WIDTH)} "
     return [line((label, "bold"), *pool_bar(pool, room), f" {text}"), line((pool_numbers(pool), MUTED))]
+
+
+def _residents(memory: MemoryStatus, width: int) -> list[Line]:
+    """`also loaded: digits 4.81 GiB, idle 3.2m`; the one that was used last comes first."""
+    if not memory.residents:
+        return []
+    return wrapped(f"also loaded: {' · '.join(map(_resident, reversed(memory.residents)))}", width)
+
+
+def _resident(resident: ResidentStatus) -> str:
+    return f"{resident.id} {format_bytes(resident.memory.total_bytes)}, idle {format_duration(resident.idle_s)}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,8 +13,21 @@ from homespec.engine.build import build_drafter
 from homespec.engine.llama.taps import Taps
 from homespec.errors import DrafterError
 from tests.kits.drafters import RecordingDrafter
-from tests.kits.engines import SCRIPTED, Answer, Driver, ask, running
-from tests.kits.gguf_kit import NUM_TOKENS, NextToken, TinyModel, follow, wrong_on
+from tests.kits.engines import SCRIPTED, Driver, ask, running
+from tests.kits.gguf_kit import NUM_TOKENS, follow
+from tests.kits.head_pairs import (
+    KINDS,
+    LAYOUTS,
+    RING,
+    Golden,
+    counts,
+    golden,
+    kind_of,
+    pair_of,
+    random_pair,
+    ring,
+    stop_in_the_middle,
+)
 from tests.kits.heads_kit import (
     BLOCK,
     LAG,
@@ -29,10 +39,6 @@ from tests.kits.heads_kit import (
     implied_acceptance,
     mtp_alone,
     mtp_markov,
-    random_dflash,
-    random_dspark,
-    random_eagle3,
-    random_mtp,
     random_selector,
     selector_lag,
 )
@@ -40,100 +46,38 @@ from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
 
-KINDS = ("eagle3", "mtp", "dflash", "dspark")
-RING = tuple(b"abcdefghijk")
-"""What the target of the DFlash head says in turn: as many letters as the head looks back by."""
 
-
-def ring() -> NextToken:
-    """The letters of `RING` in turn; every other token follows itself."""
-    next_token = np.arange(NUM_TOKENS)
-    next_token[list(RING)] = np.roll(RING, -1)
-    return next_token
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A target, its head, and what they say."""
-
-    kind: str
-    target: Path
-    head: Path
-    next_token: NextToken
-    drafted: NextToken
-
-    @property
-    def prompt(self) -> list[int]:
-        return follow(self.next_token, RING[0], 3 * LAG)
-
-    def draft(self, truth: Sequence[int], n: int, count: int) -> list[int]:
-        """What the head proposes behind `truth[:n]`."""
-        if self.kind == "dflash":
-            return [int(self.drafted[truth[at - LAG]]) for at in range(n, n + min(count, BLOCK - 1))]
-        return follow(self.drafted, truth[n - 1], min(count, BLOCK if self.kind == "dspark" else count))
-
-
-def pair_of(models: Models, kind: str, *, wrong: float = 0.0) -> Pair:
-    """A head that is wrong behind a share of the tokens."""
-    next_token = ring() if kind == "dflash" else models.chain
-    drafted = np.arange(NUM_TOKENS) if kind == "dflash" else next_token
-    if wrong and kind == "dflash":
-        drafted = drafted.copy()
-        drafted[list(RING[:: round(1 / wrong)])] = ord("z")
-    elif wrong:
-        drafted = wrong_on(next_token, wrong)
-    target = mtp_markov(next_token, drafted) if kind == "mtp" else dense_markov(next_token)
-    heads: dict[str, Callable[[NextToken], TinyModel]] = {
-        "eagle3": eagle3_markov,
-        "dflash": dflash_lag,
-        "dspark": dspark_markov,
-    }
-    name = f"{kind}-{wrong}"
-    target_path = models.write(f"{name}-target", target)
-    head_path = target_path if kind == "mtp" else models.write(f"{name}-head", heads[kind](drafted))
-    return Pair(kind, target_path, head_path, next_token, drafted)
-
-
-def random_pair(models: Models, kind: str) -> tuple[Path, Path]:
-    """Random weights on both sides: every state before the last matters to what is drafted."""
-    if kind == "mtp":
-        path = models.write("random-mtp", random_mtp(3))
-        return path, path
-    heads = {"eagle3": random_eagle3, "dflash": random_dflash, "dspark": random_dspark}
-    return models.write("deep-random", deep_random(1)), models.write(f"random-{kind}", heads[kind](2))
-
-
-def counts(answer: Answer) -> tuple[int, int]:
-    return answer.speculation.drafted, answer.speculation.accepted
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("limit", [1, 4, 16])
-def test_an_exact_head_is_always_accepted(models: Models, kind: str, limit: int) -> None:
-    pair = pair_of(models, kind)
-    with running(pair.target, draft=pair.head, threads=1) as driver:
-        assert driver.drafter_status(kind).state == "ready"
-        [answer] = driver.run(ask(pair.prompt, mode=kind, max_draft_tokens=limit, max_tokens=100))
-        assert answer.token_ids == follow(pair.next_token, pair.prompt[-1], 100)
+@pytest.mark.parametrize("num_slots", [1, 4])
+def test_an_exact_head_is_always_accepted(models: Models, layout: str, limit: int, num_slots: int) -> None:
+    pair = pair_of(models, layout)
+    prompts = [pair.prompt[: len(pair.prompt) - slot] for slot in range(num_slots)]
+    request: dict[str, Any] = {"mode": pair.kind, "max_draft_tokens": limit, "max_tokens": 100}
+    # As few cells as there can be: those that a sliding window has left behind are written anew.
+    with running(pair.target, draft=pair.head, threads=1, n_ctx=1024, cached_prefixes=0) as driver:
+        assert driver.drafter_status(pair.kind).state == "ready"
+        answers = driver.run(*(ask(each, partition=f"{slot}", **request) for slot, each in enumerate(prompts)))
+    for prompt, answer in zip(prompts, answers, strict=True):
+        assert answer.token_ids == follow(pair.next_token, prompt[-1], 100)
         drafted, accepted = counts(answer)
         assert drafted == accepted > 0
-        most = {"dflash": BLOCK - 1, "dspark": BLOCK}.get(kind, 16)
-        assert len(answer.speculation.per_position) == min(limit, most)
+        assert len(answer.speculation.per_position) == min(limit, pair.most)
         # The first round follows the prompt pass, and no round goes without a draft but for the end.
-        assert answer.speculation.drafters[kind] >= answer.speculation.rounds - 1
+        assert answer.speculation.drafters[pair.kind] >= answer.speculation.rounds - 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("limit", [1, 3, 8])
 def test_a_head_that_is_wrong_on_a_third_is_accepted_as_often_as_that_implies(
-    models: Models, kind: str, limit: int
+    models: Models, layout: str, limit: int
 ) -> None:
-    pair = pair_of(models, kind, wrong=0.3)
+    pair = pair_of(models, layout, wrong=0.3)
     truth = [*pair.prompt, *follow(pair.next_token, pair.prompt[-1], 120)]
     implied = implied_acceptance(truth, len(pair.prompt), limit, lambda n, count: pair.draft(truth, n, count))
     assert 0.2 < implied[1] / implied[0] < 0.9
     with running(pair.target, draft=pair.head, threads=1, slots=4, n_ctx=1024) as driver:
-        request: dict[str, Any] = {"mode": kind, "max_draft_tokens": limit, "max_tokens": 120}
+        request: dict[str, Any] = {"mode": pair.kind, "max_draft_tokens": limit, "max_tokens": 120}
         [alone] = driver.run(ask(pair.prompt, partition="alone", **request))
         assert alone.sequence.token_ids == truth
         assert counts(alone) == implied
@@ -163,16 +107,21 @@ def test_more_slots_than_a_call_has_room_for_are_drafted_for_all_the_same(models
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_head_without_any_idea_changes_no_answer(models: Models, kind: str, temperature: float) -> None:
-    target, head = random_pair(models, kind)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("num_slots", [1, 4])
+def test_a_head_without_any_idea_changes_no_answer(
+    models: Models, layout: str, temperature: float, num_slots: int
+) -> None:
+    target, head = random_pair(models, layout)
+    kind = kind_of(layout)
+    request: dict[str, Any] = {"max_tokens": 60, "temperature": temperature, "ignore_eos": True}
     with running(target, draft=head, threads=1) as driver:
         plain, drafted = (
-            driver.run(ask(b"no idea", mode=mode, max_tokens=60, temperature=temperature, ignore_eos=True))[0]
+            driver.run(*(ask(f"no idea {slot}", mode=mode, **request) for slot in range(num_slots)))
             for mode in ("off", kind)
         )
-        assert drafted.token_ids == plain.token_ids
-        assert drafted.speculation.drafted > 30
+        assert [answer.token_ids for answer in drafted] == [answer.token_ids for answer in plain]
+        assert all(answer.speculation.drafted > 30 for answer in drafted)
         assert driver.drafter_status(kind).state == "ready"
 
 
@@ -220,15 +169,6 @@ def test_a_selector_without_any_idea_changes_no_answer(models: Models, temperatu
         assert Golden(driver, "dflash").holds()
 
 
-def test_dspark_with_a_bonus_anchor_drafts_one_token_less(models: Models) -> None:
-    target = models.write("dense-markov", dense_markov(models.chain))
-    head = models.write("dspark-bonus", dspark_markov(models.chain, from_anchor=False))
-    with running(target, draft=head, threads=1) as driver:
-        [answer] = driver.run(ask([5, 6], mode="dspark", max_draft_tokens=16, max_tokens=60))
-        assert answer.speculation.accepted == answer.speculation.drafted > 0
-        assert len(answer.speculation.per_position) == BLOCK - 1
-
-
 def test_a_head_that_doubts_itself_drafts_nothing_and_says_why(models: Models) -> None:
     target = models.write("dense-markov", dense_markov(models.chain))
     head = models.write("dspark-unsure", dspark_markov(models.chain, confidence=0.3))
@@ -239,57 +179,43 @@ def test_a_head_that_doubts_itself_drafts_nothing_and_says_why(models: Models) -
         assert driver.scheduler.snapshot().counters.skipped_drafts["not confident"] > 25
 
 
-class Golden:
-    """One request whose drafts are known from an engine that has done nothing else."""
+@pytest.mark.parametrize("layout", ["dspark", "dspark-bonus"])
+@pytest.mark.parametrize("num_slots", [1, 4])
+def test_a_draft_ends_in_front_of_the_first_token_that_its_head_doubts(
+    models: Models, layout: str, num_slots: int
+) -> None:
+    pair, unsure_behind = pair_of(models, layout), range(0, NUM_TOKENS, 4)
+    model = dspark_markov(pair.next_token, from_anchor=layout == "dspark", unsure_behind=unsure_behind)
+    truth = [*pair.prompt, *follow(pair.next_token, pair.prompt[-1], 120)]
 
-    def __init__(self, driver: Driver, kind: str) -> None:
-        self.driver = driver
-        self.kind = kind
-        self._count = 0
-        self.expected = self.drafts()
+    def sure(n: int, count: int) -> list[int]:
+        drafted = pair.draft(truth, n, count)
+        befores = [truth[n - 1], *drafted]
+        return drafted[: next((at for at, token in enumerate(befores) if token in unsure_behind), None)]
 
-    def drafts(self) -> tuple[list[int], list[list[int]]]:
-        """Tokens and drafts of the request, in a slot of its own."""
-        recording = RecordingDrafter(self.driver.roster._drafters[self.kind])
-        self.driver.roster._drafters[self.kind] = recording
-        self._count += 1
-        request = ask(
-            [40 + index % 7 for index in range(40)],
-            mode=self.kind,
-            max_draft_tokens=3,
-            max_tokens=24,
-            ignore_eos=True,
-            partition=f"golden{self._count}",
-        )
-        [answer] = self.driver.run(request)
-        self.driver.roster._drafters[self.kind] = recording._inner
-        return answer.token_ids, recording.drafts
-
-    def holds(self) -> bool:
-        self.driver.forget_prefixes()
-        return self.drafts() == self.expected
+    implied = implied_acceptance(truth, len(pair.prompt), 8, sure)
+    request: dict[str, Any] = {"mode": pair.kind, "max_draft_tokens": 8, "max_tokens": 120}
+    with running(pair.target, draft=models.write(f"{layout}-unsure-behind", model), threads=1, n_ctx=1024) as driver:
+        recording = RecordingDrafter(driver.roster._drafters[pair.kind])
+        driver.roster._drafters[pair.kind] = recording
+        answers = driver.run(*(ask(pair.prompt, partition=f"{slot}", **request) for slot in range(num_slots)))
+        for answer in answers:
+            assert answer.sequence.token_ids == truth
+            assert counts(answer) == implied
+    assert {len(draft) for draft in recording.drafts} == set(range(pair.most + 1))
 
 
-@contextmanager
-def golden(models: Models, kind: str, **settings: int) -> Iterator[Golden]:
-    target, head = random_pair(models, kind)
-    with running(target, draft=head, threads=1, n_ctx=256, **settings) as driver:
-        yield Golden(driver, kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_left_of_requests_that_were_cancelled_stopped_or_preempted(models: Models, kind: str) -> None:
-    with golden(models, kind, slots=3, cached_prefixes=1) as trial:
-        driver = trial.driver
-        assert sum(len(draft) for draft in trial.expected[1]) > 15
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_is_left_of_requests_that_were_cancelled_stopped_or_preempted(models: Models, layout: str) -> None:
+    with golden(models, layout, slots=3, cached_prefixes=1) as trial:
+        driver, kind = trial.driver, trial.kind
+        assert sum(len(draft) for draft in trial.expected[1]) >= 10
         cancelled = driver.submit(ask(b"cancelled" * 5, mode=kind, max_tokens=200, ignore_eos=True))
         for _ in range(6):
             driver.scheduler.step()
         driver.scheduler.cancel(cancelled.id)
         assert trial.holds()
-        [stopped] = driver.run(ask(b"stopped", mode=kind, max_tokens=9, ignore_eos=True))
-        text = stopped.text
-        driver.run(ask(b"stopped", mode=kind, max_tokens=60, stop=(text[-2:],), ignore_eos=True))
+        stop_in_the_middle(driver, kind)
         assert trial.holds()
         preemptions = driver.scheduler.counters.preemptions
         driver.run(*(ask([70 + index] * 60, mode=kind, max_tokens=80, ignore_eos=True) for index in range(3)))
@@ -319,12 +245,12 @@ def test_a_swap_in_the_middle_of_an_answer_changes_nothing(models: Models, kind:
         assert trial.holds()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_reused_prefix_is_drafted_behind_as_if_it_had_been_read(models: Models, kind: str) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_reused_prefix_is_drafted_behind_as_if_it_had_been_read(models: Models, layout: str) -> None:
     """Another request's first tokens, and the whole of a conversation that goes on."""
-    pair = pair_of(models, kind)
+    pair = pair_of(models, layout)
     with running(pair.target, draft=pair.head, threads=1) as driver:
-        request: dict[str, Any] = {"mode": kind, "max_draft_tokens": 4, "max_tokens": 30}
+        request: dict[str, Any] = {"mode": pair.kind, "max_draft_tokens": 4, "max_tokens": 30}
         [first] = driver.run(ask(pair.prompt, **request))
         tail = follow(pair.next_token, pair.prompt[19], 8)
         [shared] = driver.run(ask([*pair.prompt[:20], *tail], **request))
@@ -333,6 +259,21 @@ def test_a_reused_prefix_is_drafted_behind_as_if_it_had_been_read(models: Models
         [on] = driver.run(ask(first.sequence.token_ids, **request))
         assert on.finished.num_cached_tokens >= len(first.sequence.token_ids) - 2
         assert on.speculation.accepted == on.speculation.drafted > 0
+
+
+def test_behind_a_prefix_that_its_window_has_left_a_head_begins_anew(models: Models) -> None:
+    """Its cells have been written over: it drafts nothing right until it has seen as much as it looks back by."""
+    pair = pair_of(models, "dflash-sliding")
+    request: dict[str, Any] = {"mode": pair.kind, "max_draft_tokens": 4}
+    with running(pair.target, draft=pair.head, threads=1, n_ctx=1024, slots=1, cached_prefixes=0) as driver:
+        [long] = driver.run(ask(pair.prompt, max_tokens=500, **request))
+        assert long.speculation.accepted == long.speculation.drafted
+        prompt = [*pair.prompt[:20], *follow(pair.next_token, pair.prompt[19], 8)]
+        [shared] = driver.run(ask(prompt, max_tokens=200, **request))
+        assert shared.finished.num_cached_tokens >= 20
+        assert shared.token_ids == follow(pair.next_token, prompt[-1], 200)
+        drafted, accepted = counts(shared)
+        assert drafted - 4 * LAG <= accepted < drafted
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,8 @@ from homespec.engine.drafters.drafter import DraftRequest
 from homespec.engine.drafters.mtp import open_mtp
 from homespec.engine.drafters.pairs import PairDrafter
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import TapPlan
 from homespec.engine.sampling.chain import Logits

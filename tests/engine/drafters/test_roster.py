@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from homespec.engine.drafters.choice import Choice
 from homespec.engine.drafters.drafter import Draft, DraftRequest
-from homespec.engine.drafters.roster import SURE, Choice, Roster
+from homespec.engine.drafters.roster import SURE, Roster
 from homespec.engine.sampling.sampler import Proposal
 from homespec.errors import DecodeError
 from homespec.status import DrafterStatus, DraftState, ModelMemory

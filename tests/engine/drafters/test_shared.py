@@ -12,11 +12,11 @@ from homespec.engine.build import build_drafter
 from homespec.engine.drafters.kind import KvShape, read_head
 from homespec.errors import DrafterError
 from homespec.frames import EngineSettings
-from tests.engine.drafters.test_heads import Golden
 from tests.kits.drafters import RecordingDrafter
 from tests.kits.engines import SCRIPTED, ask, running
 from tests.kits.gemma_kit import assistant_markov, gemma4_markov, random_assistant, random_gemma4
 from tests.kits.gguf_kit import follow
+from tests.kits.head_pairs import Golden, stop_in_the_middle
 from tests.kits.heads_kit import implied_acceptance
 from tests.kits.models import Models
 
@@ -57,14 +57,18 @@ def test_an_exact_one_is_always_accepted(models: Models, target: Path, limit: in
 
 
 def test_one_that_is_wrong_on_three_of_ten_is_accepted_as_that_implies(models: Models, target: Path) -> None:
-    with running(target, draft=models.write("assistant-30", assistant_markov(models.wrong_chain)), threads=1) as driver:
-        [answer] = driver.run(ask(PROMPT, mode="mtp", max_draft_tokens=3, max_tokens=120))
-        truth = [*PROMPT, *follow(models.chain, PROMPT[-1], 120)]
-        assert answer.token_ids == truth[len(PROMPT) :]
-        expected = implied_acceptance(
-            truth, len(PROMPT), 3, lambda n, count: follow(models.wrong_chain, truth[n - 1], count)
-        )
-        assert (answer.speculation.drafted, answer.speculation.accepted) == expected
+    truth = [*PROMPT, *follow(models.chain, PROMPT[-1], 120)]
+    implied = implied_acceptance(
+        truth, len(PROMPT), 3, lambda n, count: follow(models.wrong_chain, truth[n - 1], count)
+    )
+    head = models.write("assistant-30", assistant_markov(models.wrong_chain))
+    request: dict[str, Any] = {"mode": "mtp", "max_draft_tokens": 3, "max_tokens": 120}
+    with running(target, draft=head, threads=1, n_ctx=1024) as driver:
+        alone = driver.run(ask(PROMPT, partition="alone", **request))
+        together = driver.run(*(ask(PROMPT, partition=f"{slot}", **request) for slot in range(4)))
+    for answer in (*alone, *together):
+        assert answer.sequence.token_ids == truth
+        assert (answer.speculation.drafted, answer.speculation.accepted) == implied
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -88,7 +92,7 @@ def test_random_weights_change_no_answer_and_draft_in_company_what_they_draft_al
     assert seen[0] == pytest.approx(seen[1], abs=1e-3)
 
 
-def test_nothing_is_left_of_requests_that_were_cancelled_or_preempted_or_swapped(
+def test_nothing_is_left_of_requests_that_were_cancelled_stopped_preempted_or_swapped(
     random_pair: tuple[Path, Path],
 ) -> None:
     target, head = random_pair
@@ -98,6 +102,8 @@ def test_nothing_is_left_of_requests_that_were_cancelled_or_preempted_or_swapped
         for _ in range(6):
             driver.scheduler.step()
         driver.scheduler.cancel(cancelled.id)
+        assert trial.holds()
+        stop_in_the_middle(driver, "mtp")
         assert trial.holds()
         preemptions = driver.scheduler.counters.preemptions
         driver.run(*(ask([70 + index] * 60, mode="mtp", max_tokens=80, ignore_eos=True) for index in range(3)))

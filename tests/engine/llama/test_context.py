@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import KV_TYPES, Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import KV_TYPES, ContextParams
 from homespec.engine.llama.model import Model
 from homespec.errors import DecodeError, KvCacheFull, ModelUnsupported
 from tests.kits.models import Models

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from homespec.engine.llama import dry_run
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.gguf import open_header
 from homespec.engine.llama.model import Load, Model
 from homespec.engine.llama.weights import shards, weights_of

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from homespec.engine.llama.batch import Batch
-from homespec.engine.llama.context import Context, ContextParams
+from homespec.engine.llama.context import Context
+from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import Hidden, TapPlan
 from tests.kits.heads_kit import TAPPED, WIDTH, deep_random, dense_markov, mtp_markov

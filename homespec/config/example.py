@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from homespec.config import Settings
-from homespec.config_report import toml
+from homespec.config.report import toml
 
 _WIDTH = 100
 SAMPLES: dict[str, Any] = {

@@ -1,17 +1,16 @@
-"""Settings: defaults, profile, file, HOMESPEC_* in the environment, flags. Each default is written once."""
+"""What the daemon can be told. Each default is written once, here."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from homespec.config_sources import ENV_PREFIX, Layer, Origin, Sources, nearest, read_sources
+from homespec.config.sources import ENV_PREFIX
 from homespec.errors import ConfigError
 from homespec.ports import DEFAULT_PORT
 from homespec.profiles.profile import AUTO, OFF
@@ -97,9 +96,9 @@ class Settings(BaseSettings):
     gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | Literal["auto"] = "auto"
     """Layers on the GPU; auto: as many as fit when there is one."""
     gpu_wait_s: float = Field(default=60.0, ge=0)
-    """Seconds to look again for a GPU that `gpu_layers` asks for: drivers come up late at boot."""
+    """Seconds to look again for a GPU that `gpu_layers` asks for, or that was in use: drivers come up late."""
     gpu_missing: Literal["fail", "cpu"] = "fail"
-    """After that; fail: end with an error; cpu: serve from the CPU, and say so in /health."""
+    """After that; fail: end with an error; cpu: serve from the CPU, and say so. With automatic layers: cpu."""
     kv_type: KvType = "auto"
     """Type of the KV cache. auto: bf16 on the CPU, f16 on a GPU, q8_0 where that does not fit."""
     flash_attention: Literal["auto", "on", "off"] = "auto"
@@ -219,97 +218,3 @@ OF_A_MODEL = (
     "embeddings",
 )
 """Keys that a table of `models` may hold beside `path`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """Everything that settings are made of, and where each value came from."""
-
-    settings: Settings
-    origins: dict[str, Origin]
-    """By key."""
-    sources: Sources
-
-
-def load(flags: Mapping[str, Any], config_file: Path | None = None) -> Settings:
-    """Merge all layers. `flags` holds only what was given on the command line.
-
-    Raises ConfigError in one line: the key, the value, what is allowed, and where it was set.
-    """
-    return load_layers(flags, config_file).settings
-
-
-def load_layers(flags: Mapping[str, Any], config_file: Path | None = None) -> Layers:
-    """The same, with the origin of each value. Raises ConfigError."""
-    sources = read_sources(flags, config_file, Settings.model_fields)
-    try:
-        settings = Settings(**sources.given())
-    except ValidationError as error:
-        raise ConfigError(_first_fault(error, sources)) from error
-    _check_together(settings)
-    return Layers(settings, {key: sources.origin(key) for key in Settings.model_fields}, sources)
-
-
-def _first_fault(error: ValidationError, sources: Sources) -> str:
-    faults = error.errors(include_url=False)
-    fault = faults[0]
-    key = str(fault["loc"][0]) if fault["loc"] else "settings"
-    origin = sources.origin(key)
-    where = f"{key} in {origin.where}" if origin.layer in (Layer.FILE, Layer.PROFILE) else origin.where or key
-    # A field of several types has one fault for each of them.
-    messages = [each["msg"] for each in faults if each["loc"][:1] == fault["loc"][:1]]
-    return f"{where} = {fault['input']!r}: {', or '.join(text[0].lower() + text[1:] for text in messages)}"
-
-
-def _check_together(settings: Settings) -> None:
-    """What no key alone can tell. Raises ConfigError."""
-    check_exposure(settings)
-    if settings.past_outputs_file and not settings.past_outputs_mib:
-        raise ConfigError(
-            f"past_outputs_file {settings.past_outputs_file} is set and past_outputs_mib is 0: nothing would be kept; "
-            "set past_outputs_mib, or leave the file out"
-        )
-    _check_marks(settings)
-    _check_contradictions(settings)
-    _check_models(settings)
-
-
-def _check_models(settings: Settings) -> None:
-    for name, table in settings.models.items():
-        known = ("path", *OF_A_MODEL)
-        for key in table:
-            if key not in known:
-                raise ConfigError(f"unknown key {key!r} in models.{name}{nearest(key, known)}")
-        if not isinstance(path := table.get("path"), str):
-            raise ConfigError(f"models.{name} has no path; write the path of a GGUF file, or its name in a store")
-        given = {key: value for key, value in table.items() if key != "path"}
-        _check_contradictions(settings.of_model(name, path, given))
-
-
-def _check_contradictions(settings: Settings) -> None:
-    if settings.flash_attention == "off" and settings.kv_type.startswith("q"):
-        raise ConfigError(
-            f"kv_type {settings.kv_type!r} needs flash attention, which flash_attention = 'off' forbids; "
-            f"use kv_type 'f16', or flash_attention 'auto'"
-        )
-
-
-def check_exposure(settings: Settings) -> None:
-    """Raise ConfigError when other machines could use the daemon without a key and nobody said that they may."""
-    keys = settings.api_keys()
-    if settings.api_key_file and not keys:
-        raise ConfigError(f"api_key_file {settings.api_key_file} holds no key; write one per line, or leave it out")
-    if not settings.loopback_only and not settings.insecure and not keys:
-        raise ConfigError(
-            f"host {settings.host!r} is reachable from other machines and no API key is set; set HOMESPEC_API_KEY or "
-            f"api_key_file, or pass --insecure to serve everyone who can connect"
-        )
-
-
-def _check_marks(settings: Settings) -> None:
-    low, high = settings.low_mark_mib, settings.high_mark_mib
-    if low != "auto" and high != "auto" and low >= high:
-        raise ConfigError(
-            f"low_mark_mib {low} is not below high_mark_mib {high}; between the two a draft model stays as it is, so "
-            f"leave some room"
-        )

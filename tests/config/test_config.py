@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homespec.config import Settings, load, load_layers
-from homespec.config_example import SAMPLES, example, meanings
-from homespec.config_report import as_json, as_text, toml
+from homespec.config.example import SAMPLES, example, meanings
+from homespec.config.report import as_json, as_text, toml
 from homespec.errors import ConfigError, ExitCode
 from homespec.profiles.box import Box
 from homespec.profiles.profile import named
@@ -287,9 +287,9 @@ def test_an_unknown_profile() -> None:
 
 
 def test_auto_takes_the_profile_of_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homespec.config_sources.detect", lambda: Box("nvidia", 12 * GIB))
+    monkeypatch.setattr("homespec.config.sources.detect", lambda: Box("nvidia", 12 * GIB))
     assert load({"profile": "auto"}).ctx == named("nvidia-12").values()["ctx"]
-    monkeypatch.setattr("homespec.config_sources.detect", lambda: Box("abacus", None))
+    monkeypatch.setattr("homespec.config.sources.detect", lambda: Box("abacus", None))
     assert load({"profile": "auto"}).ctx == "auto"
 
 
