@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Sequence
@@ -33,6 +35,7 @@ from homespec.tui.screens.overview import OverviewView
 from homespec.tui.screens.requests import RequestsView
 from homespec.tui.screens.speculation import SpeculationView
 from homespec.tui.screens.view import View
+from homespec.tui.themes import DARK, LIGHT
 from homespec.tui.watch import Watch
 from homespec.tui.widgets.daemon_bar import DaemonBar
 from homespec.tui.widgets.view_bar import NAMES, ViewBar
@@ -69,6 +72,10 @@ class TopApp(Orders):
 
     def __init__(self, *clients: Client, first_pause_s: float = follower.FIRST_PAUSE_S, tick_s: float = TICK_S) -> None:
         super().__init__()
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        wanted = os.environ.get("TEXTUAL_THEME", DARK.name)
+        self.theme = wanted if wanted in self.available_themes else DARK.name
         self._watches = [Watch(client) for client in clients]
         self._watch = self._watches[0]
         """The one on the screen."""
@@ -95,6 +102,7 @@ class TopApp(Orders):
         return self.view.status
 
     def on_mount(self) -> None:
+        self._leave_on(signal.SIGTERM, signal.SIGHUP)
         self.set_interval(self._tick_s, self._tick)
         self._tick()
         for watch in self._watches:
@@ -147,6 +155,7 @@ class TopApp(Orders):
     async def action_show(self, name: str) -> None:
         """Show another screen."""
         await self.switch_mode(name)
+        self.view.entered()
         self._tick()
 
     def action_next_daemon(self) -> None:
@@ -158,7 +167,7 @@ class TopApp(Orders):
         self._tick()
 
     def action_light_dark(self) -> None:
-        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def action_help(self) -> None:
         status = self.status
@@ -171,6 +180,12 @@ class TopApp(Orders):
     def ask(self, title: str, asking: Coroutine[None, None, Outcome]) -> None:
         """Ask the daemon something and tell its answer under this title."""
         self.run_worker(self._tell(title, asking), group="admin", exit_on_error=False)
+
+    def _leave_on(self, *signals: signal.Signals) -> None:
+        """End as with q, so that the terminal is left as it was found."""
+        loop = asyncio.get_running_loop()
+        for number in signals:
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
 
     def _show_daemon(self, watch: Watch) -> None:
         """A display that stands still shows one daemon; another one is shown as it is now."""

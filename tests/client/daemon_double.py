@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -70,6 +71,8 @@ class DaemonDouble:
         self.replies: dict[str, Reply] = {"/health": Reply(200, b"{}")}
         self.chat: Sequence[bytes] = ()
         """Pieces of the streamed chat answer; each one is a network write of its own."""
+        self.chat_times_s: Sequence[float] = ()
+        """When each piece goes, in seconds after the request; without them all go at once."""
         self.on_chat: Callable[[Received], Reply | Cut | None] | None = None
         """What a chat request gets instead; None: `chat`. Called for each in the double's thread."""
         self.chat_stays_open = False
@@ -189,7 +192,10 @@ class DaemonDouble:
 
     async def _stream_chat(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _begin_stream(writer)
-        for piece in self.chat:
+        asked_s = self._loop.time()
+        for piece, at_s in zip_longest(self.chat, self.chat_times_s):
+            if at_s is not None:
+                await asyncio.sleep(asked_s + at_s - self._loop.time())
             await _write_chunk(writer, piece)
         if self.chat_stays_open:
             with contextlib.suppress(ConnectionError):

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from textual.pilot import Pilot
+from textual.widgets import Input
+
 from homespec.status import Phase, Status, Watch
 from homespec.tui.app import TopApp
 from homespec.tui.export import self_contained
 from homespec.tui.history import sample_of
-from tests.client.daemon_double import DaemonDouble
+from tests.client.daemon_double import DaemonDouble, sse
 
-from .recording import Step, load
-from .screen import top, until
+from .recording import Step, load, load_exchange
+from .screen import PATIENCE_S, shown, top, until
 
 FOLDER = Path(__file__).parent.parent.parent / "docs" / "pictures"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -38,6 +41,8 @@ class Picture:
     keys: tuple[str, ...] = ()
     is_lost: bool = False
     """The daemon has gone since."""
+    is_chat: bool = False
+    """The recorded question has been asked, and answered."""
 
 
 def _is_short(status: Status) -> bool:
@@ -77,6 +82,7 @@ PICTURES = (
     *(Picture(view, "speculating", ON_A_VIEW, _is_busy, (str(key),)) for key, view in enumerate(VIEWS, 2)),
     Picture("lost", "reconnect", ON_A_VIEW, lambda status: status.phase is Phase.READY, is_lost=True),
     Picture("memory-pressure", "pressure", ON_A_VIEW, _is_short, ("3",)),
+    Picture("chat", "chat", ON_A_VIEW, _is_busy, ("6",), is_chat=True),
 )
 
 
@@ -101,11 +107,28 @@ async def draw(picture: Picture) -> str:
             await pilot.press(*picture.keys)
             daemon.send(status)  # on a busy machine the first one may be old by now
             await until(pilot, lambda: app.status == status and app.view.stale_s is None)
+            if picture.is_chat:
+                await _ask(daemon, app, pilot, status)
             if picture.is_lost:
                 daemon.stop()
                 await until(pilot, lambda: (app.view.stale_s or 0) >= 2)
             await pilot.pause(0.3)
             return self_contained(app.export_screenshot(title="homespec top"))
+
+
+async def _ask(daemon: DaemonDouble, app: TopApp, pilot: Pilot[None], status: Status) -> None:
+    """Ask, and have it answered as fast as it was."""
+    exchange = load_exchange()
+    daemon.chat, daemon.chat_times_s = [sse(data) for data in exchange.data], exchange.times_s
+    box = app.view.query_one(Input)
+    box.value = exchange.question
+    await pilot.press("enter")
+    box.blur()
+    async with asyncio.timeout(exchange.times_s[-1] + PATIENCE_S):
+        while "cut at" not in shown(app, "Turn") and "accepted" not in shown(app, "Turn"):
+            daemon.send(status)
+            await pilot.pause(0.5)
+    await until(pilot, lambda: app.view.stale_s is None)
 
 
 def _remember(app: TopApp, steps: list[Step]) -> None:

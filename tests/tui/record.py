@@ -16,7 +16,7 @@ import httpx
 import msgspec
 import psutil
 
-from homespec.status import Status
+from homespec.status import EXACTNESS_PENDING, Status
 from homespec.tui.export import without_paths
 from homespec.units import MIB
 from tests.client.daemon_double import free_port
@@ -25,7 +25,7 @@ from tests.headroom.test_squeeze import HOG
 from tests.kits.cgroups import memory_group
 from tests.kits.models import Models
 
-from .recording import FOLDER, NAMES, Step, lines, turning_points
+from .recording import FOLDER, NAMES, Exchange, Step, lines, save_exchange, turning_points
 
 AS_USERS_RUN_IT = {"HOMESPEC_CONTROLLER": "auto", "HOMESPEC_EXACTNESS": "auto", "HOMESPEC_FIT": "auto"}
 SPACING_S = 1.0
@@ -36,6 +36,8 @@ PROMPTS = (
     "one two three four five six seven eight nine ten one two three four five six seven eight nine ten one two",
     "Once upon a time, in a house by the sea,",
 )
+
+QUESTION = "Write the SQL that makes a table of books, and then inserts three books."
 
 
 class Recorder:
@@ -214,8 +216,23 @@ def reconnect(folder: Path, _models: Models) -> Iterator[tuple[float, Any]]:
     return iter(steps[: max(at for at, (_, each) in enumerate(steps) if each is not None) + 1])
 
 
+def chat(folder: Path, _models: Models) -> Iterator[tuple[float, Any]]:
+    """One answer, its text beside it in a file of its own; drafted whatever a busy box makes of the costs."""
+    body = {"messages": [{"role": "user", "content": QUESTION}], "temperature": 0, "max_tokens": 160}
+    fixed = AS_USERS_RUN_IT | {"HOMESPEC_CONTROLLER": "off"}
+    with recorded(folder, "--demo", environment=fixed) as (daemon, recorder):
+        eventually(lambda: EXACTNESS_PENDING not in daemon.status()["exactness_reason"], "exactness is measured", 120)
+        asked_s = time.monotonic()
+        with daemon.stream("/v1/chat/completions", {**body, "speculative": {"spans": True}}) as stream:
+            times_s, data = zip(*((time.monotonic() - asked_s, data) for data in stream.data()), strict=True)
+        time.sleep(1)
+    save_exchange(Exchange(QUESTION, times_s, data))
+    return recorder.kept()
+
+
 SCENARIOS: dict[str, Scenario] = {
-    scenario.__name__: scenario for scenario in (loading, plain, speculating, paused, pressure, engine_dead, reconnect)
+    scenario.__name__: scenario
+    for scenario in (loading, plain, speculating, paused, pressure, engine_dead, reconnect, chat)
 }
 
 

@@ -13,7 +13,8 @@ import msgspec
 from homespec.status import Status
 
 FOLDER = Path(__file__).parent / "recordings"
-NAMES = ("loading", "plain", "speculating", "paused", "pressure", "engine_dead", "reconnect")
+NAMES = ("loading", "plain", "speculating", "paused", "pressure", "engine_dead", "reconnect", "chat")
+EXCHANGE = FOLDER / "chat_answer.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,29 @@ class Step:
     at_s: float
     status: Status | None
     """None: the connection was lost; the next snapshot comes over another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question in the chat, and the stream that answered it."""
+
+    question: str
+    times_s: tuple[float, ...]
+    """After the question, one for each of `data`."""
+    data: tuple[str, ...]
+    """Of the events of the stream, `[DONE]` included."""
+
+
+def load_exchange() -> Exchange:
+    """The one that was recorded with `chat`."""
+    question, *chunks = map(json.loads, EXCHANGE.read_text(encoding="utf-8").splitlines())
+    return Exchange(question["question"], *zip(*((chunk["at"], chunk["data"]) for chunk in chunks), strict=True))
+
+
+def save_exchange(exchange: Exchange) -> None:
+    chunks = [{"at": round(at_s, 3), "data": data} for at_s, data in zip(exchange.times_s, exchange.data, strict=True)]
+    rows = (json.dumps(row, ensure_ascii=False) for row in ({"question": exchange.question}, *chunks))
+    EXCHANGE.write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def load(name: str) -> list[Step]:

@@ -42,6 +42,13 @@ def screen_text(app: TopApp) -> list[str]:
     return ["".join(text for _, text in sorted(rows[y])) for y in sorted(rows)]
 
 
+def painted(app: TopApp, selector: str) -> str:
+    """What stands on the screen where a widget is, its frame and heading included."""
+    region = app.view.query(selector).last(Widget).region
+    strips = app.screen._compositor.render_strips(app.size)[region.y : region.bottom]
+    return "\n".join(strip.crop(region.x, region.right).text for strip in strips)
+
+
 @asynccontextmanager
 async def watching(
     daemon: DaemonDouble, status: Status | None = None, size: tuple[int, int] = (80, 24), *, keys: tuple[str, ...] = ()

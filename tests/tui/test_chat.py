@@ -236,7 +236,7 @@ def test_commands(daemon: DaemonDouble, keyboard: Keyboard, capsys: Captured) ->
     assert first["speculative"] == second["speculative"] == {"mode": "off"}
     assert "/draft auto|off|NAME" in err
     assert "0 answers · 0 tokens · n/a\n" in err
-    assert "1 answers · 57 tokens · 83.1 tok/s · AL 3.35 · accepted 40/48 (83 %)\n" in err
+    assert "1 answer · 57 tokens · 83.1 tok/s · AL 3.35 · accepted 40/48 (83 %)\n" in err
     assert "drafting for this chat: off\n" in err
     assert "unknown command /nonsense; /help lists them\n" in err
 
@@ -288,12 +288,15 @@ class Terminal:
         self.process.send_signal(signal.SIGINT)
 
     def interrupt_until_it_ends(self) -> int:
-        """One Ctrl-C can fall between the moment the prompt is shown and the moment it is waited at."""
+        """One Ctrl-C can fall between the moment the prompt is shown and the moment it is waited at.
+
+        One that comes while the interpreter ends would kill it, so the next one must not come too soon.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             self.interrupt()
             with suppress(subprocess.TimeoutExpired):
-                return self.process.wait(0.5)
+                return self.process.wait(5)
         raise AssertionError("Ctrl-C does not end the chat")
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.widgets import OptionList
 
 from homespec.status import DraftState, Phase
 from homespec.tui.app import TopApp
@@ -50,6 +51,23 @@ async def test_without_colour_every_screen_says_the_same(daemon: DaemonDouble, m
             await until(pilot, lambda wanted=modal: isinstance(app.screen, wanted))  # type: ignore[misc]
             assert_grey(app)
             await pilot.press("escape")
+
+
+async def test_without_colour_the_chosen_row_is_underlined(
+    daemon: DaemonDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with watching(daemon, betting()) as (app, pilot):
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, DrafterChoice))
+        await pilot.pause()
+        options = app.screen.query_one(OptionList)
+        chosen, other = (
+            [segment.style is not None and segment.style.underline for segment in options.render_line(y)]
+            for y in range(2)
+        )
+        assert all(chosen)
+        assert not any(other)
 
 
 def assert_grey(app: TopApp) -> None:

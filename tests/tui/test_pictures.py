@@ -10,6 +10,7 @@ import pytest
 from homespec.units import format_rate
 
 from .pictures import FOLDER, PICTURES, Picture, moment_of
+from .recording import load_exchange
 
 
 def test_there_are_no_others() -> None:
@@ -24,4 +25,8 @@ def test_a_picture_shows_its_moment(picture: Picture) -> None:
     assert ("? stale" if picture.is_lost else f" {status.phase}") in text
     if not picture.keys and status.throughput.tokens_per_second is not None:
         assert format_rate(status.throughput.tokens_per_second) in text
+    if picture.is_chat:
+        assert load_exchange().question[:20] in text
+        assert "text-decoration: underline" in svg
+        assert "of the text" in text
     assert not re.search(r"url\(.?http", svg)

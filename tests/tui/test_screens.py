@@ -351,9 +351,34 @@ async def test_the_chat_marks_what_was_drafted(daemon: DaemonDouble) -> None:
             "AL         2.33",
             "4 of 9",
             "23 % of the text",
-            "1 answers · 7 tokens",
+            "1 answer · 7 tokens",
         ):
             assert fact in stats, stats
+
+
+async def test_thinking_is_shown_apart_and_not_sent_back(daemon: DaemonDouble) -> None:
+    thought = {"choices": [{"delta": {"reasoning_content": "hm"}}]}
+    daemon.chat = [sse(json.dumps(thought)), *answer()]
+    async with watching(daemon, betting(), keys=("6", "h", "enter")) as (app, pilot):
+        await until_shown(pilot, "Turn.-note", "7 tokens")
+        assert shown(app, "Turn.-model") == "◆ hm\n\none two three"
+        assert "italic" in app.export_screenshot()
+        assert "23 % of the text" in shown(app, "#chat-stats")
+        await pilot.press("g", "enter")
+        await until(pilot, lambda: len(daemon.asked("/v1/chat/completions")) == 2)
+        messages = daemon.asked("/v1/chat/completions")[1].json["messages"]
+        assert [message["content"] for message in messages] == ["h", "one two three", "g"]
+
+
+async def test_a_question_over_the_chat_leaves_the_box_as_it_was(daemon: DaemonDouble) -> None:
+    async with watching(daemon, betting(), keys=("6",)) as (app, pilot):
+        await until(pilot, lambda: isinstance(app.focused, Input))
+        await pilot.press("escape", "question_mark", "x")
+        await until(pilot, lambda: app.screen is app.view)
+        await pilot.pause()
+        assert not isinstance(app.focused, Input)
+        await pilot.press("1", "6")
+        await until(pilot, lambda: isinstance(app.focused, Input))
 
 
 async def test_an_answer_is_stopped_and_stays(daemon: DaemonDouble) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,18 +80,32 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         terminal.run("kill-server")
 
 
-def test_it_leaves_the_terminal_as_it_was(daemon: DaemonDouble, terminal: Terminal) -> None:
+def press_q(terminal: Terminal, _pid: str) -> int:
+    terminal.press("q")
+    return 0
+
+
+def terminate(_terminal: Terminal, pid: str) -> int:
+    os.kill(int(pid), signal.SIGTERM)
+    return 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("end", [press_q, terminate])
+def test_it_leaves_the_terminal_as_it_was(
+    daemon: DaemonDouble, terminal: Terminal, tmp_path: Path, end: Callable[[Terminal, str], int]
+) -> None:
     daemon.send(speculating())
     settings, state = terminal.settings("before"), terminal.state()
-    terminal.type(f"{shlex.quote(sys.executable)} -m homespec top --url {daemon.url}; echo code-$?")
+    command = f"{shlex.quote(sys.executable)} -m homespec top --url {daemon.url}"
+    terminal.type(f"sh -c 'echo $$ > pid; exec {command}'; echo code-$?")
     terminal.press("Enter")
     assert "suffix" in terminal.wait_for("83.1 tok/s")
     assert terminal.state() != state
     terminal.run("resize-window", "-x", "80", "-y", "24")
     daemon.send(plain())
     assert max(map(len, terminal.wait_for("24.8 tok/s").splitlines())) <= 80
-    terminal.press("q")
-    screen = terminal.wait_for("code-0")
+    code = end(terminal, (tmp_path / "pid").read_text())
+    screen = terminal.wait_for(f"code-{code}")
     assert "tok/s" not in screen
     assert terminal.state() == state
     assert terminal.settings("after") == settings

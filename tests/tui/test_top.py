@@ -145,7 +145,7 @@ async def test_a_dropped_drafter_gives_its_reason(daemon: DaemonDouble) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_withdrawal_is_told_beside_the_memory(daemon: DaemonDouble, size: tuple[int, int]) -> None:
     async with watching(daemon, squeezed(), size) as (app, _):
-        assert app.view.query_one("#memory").border_title == "memory · engine RSS 345.0 MiB · drafter withdrawn"
+        assert app.view.query_one("#memory").border_title == "memory · drafter withdrawn · engine RSS 345.0 MiB"
         rows = shown(app, "#memory").splitlines()
         assert any("dropped: 96.0 MiB free" in row for row in rows) == (size != (80, 24))
         assert any("5.0 of 8.0 GiB free" in row for row in rows)
@@ -197,7 +197,7 @@ async def test_a_lost_connection_leaves_old_numbers_and_comes_back(daemon: Daemo
 async def test_no_daemon_at_first(daemon: DaemonDouble) -> None:
     daemon.stop()
     async with watching(daemon) as (app, pilot):
-        await until_shown(pilot, "Banner", "connection refused")
+        await until_shown(pilot, "Banner", "connection refused ('homespec serve' starts a daemon, --url names another)")
         assert shown(app, "#speed") == "no snapshot yet"
         daemon.send(speculating())
         daemon.start()

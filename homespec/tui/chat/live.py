@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from textual.content import Content
+
 from homespec.client.answer import Answer
 from homespec.client.drafted import Progress
 from homespec.tui.chat.marked import MarkedText
+
+THINKING = "italic $foreground 65%"
 
 
 @dataclass(slots=True)
@@ -15,6 +19,8 @@ class LiveAnswer:
     """An answer, its marks, and what the daemon said last of its drafting."""
 
     answer: Answer = field(default_factory=Answer)
+    thinking: MarkedText = field(default_factory=MarkedText)
+    """What the model wrote to itself before its answer."""
     text: MarkedText = field(default_factory=MarkedText)
     progress: Progress | None = None
     is_done: bool = False
@@ -22,7 +28,14 @@ class LiveAnswer:
     def add(self, piece: str, progress: Progress | None) -> None:
         """One chunk's text with what it says of drafting."""
         self.progress = progress or self.progress
-        self.text.add(piece, progress.spans if progress else None)
+        text = self.thinking if self.answer.is_thinking else self.text
+        text.add(piece, progress.spans if progress else None)
+
+    def content(self) -> Content:
+        """As it is drawn: the answer, and before it, quiet and in italics, what led to it."""
+        thinking, text = self.thinking.content(), self.text.content()
+        parted = "\n\n" if thinking.plain and text.plain else ""
+        return Content.assemble(thinking.stylize(THINKING), parted, text)
 
     @property
     def num_tokens(self) -> int | None:

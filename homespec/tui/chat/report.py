@@ -34,9 +34,9 @@ def _speculation(report: SpeculationReport) -> list[str]:
         parts.append(f"accepted {report.accepted}/{report.drafted} ({rate})")
     if not report.drafters:
         parts.append("nothing drafted")
-    names = "".join(f" {clean(name)}" for name in report.drafters)
+    names = ", ".join(map(clean, report.drafters))
     reason = f": {clean(report.reason)}" if report.reason else ""
-    return [*parts, f"drafter{names} {report.state}{reason}"]
+    return [*parts, f"drafter {names}{' ' if names else ''}{report.state}{reason}"]
 
 
 @dataclass(slots=True)
@@ -62,10 +62,14 @@ class ChatTotals:
 
     def line(self) -> str:
         """All answers together."""
+        return " · ".join(self.parts())
+
+    def parts(self) -> list[str]:
+        """One number each."""
         rate = self.tokens / self.decode_s if self.decode_s else None
-        parts = [f"{self.answers} answers", f"{self.tokens} tokens", format_rate(rate)]
+        parts = [f"{self.answers} answer{'' if self.answers == 1 else 's'}", f"{self.tokens} tokens", format_rate(rate)]
         if self.rounds:
             parts.append(f"AL {self.tokens / self.rounds:.2f}")
         if self.drafted:
             parts.append(f"accepted {self.accepted}/{self.drafted} ({format_ratio(self.accepted / self.drafted)})")
-        return " · ".join(parts)
+        return parts

@@ -63,7 +63,7 @@ class ChatView(View):
         self.query_one("#turns").anchor()
         self.set_interval(DRAW_S, self._draw)
 
-    def on_screen_resume(self) -> None:
+    def entered(self) -> None:
         self.query_one(Input).focus()
 
     def fed(self, watch: Watch) -> None:
@@ -135,10 +135,10 @@ class ChatView(View):
     def _settle(self, live: LiveAnswer, failure: str) -> None:
         """The answer is over: keep it for the next question, and tell its numbers or what went wrong."""
         conversation = self._state.conversation
-        if failure or not live.answer.text:
+        if failure or not live.answer.content:
             conversation.take_back()
         else:
-            conversation.answer(live.answer.text)
+            conversation.answer(live.answer.content)
         self._draw_answer(live)
         if failure:
             self._say(Turn("error", failure))
@@ -160,4 +160,4 @@ class ChatView(View):
 
     def _draw_answer(self, live: LiveAnswer) -> None:
         if self._turn is not None:
-            self._turn.show(live.text.content())
+            self._turn.show(live.content())

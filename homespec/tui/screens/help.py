@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from rich.table import Column, Table
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -46,6 +47,7 @@ _WORDS = (
     ("marks", "┃ below it the drafter goes, ┆ above it may come back"),
     ("underlined", "in the chat: what accepted draft tokens wrote"),
 )
+_WORD_WIDTH = 13
 _SCROLLING = {"up", "down", "pageup", "pagedown", "home", "end"}
 
 
@@ -58,17 +60,16 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         here = [(f"here: {self._exactness[0]}", self._exactness[1]), ("", "")] if self._exactness else []
-        rows = [_row(*entry) for entry in (*_KEYS, ("", ""), *here, *_WORDS)]
+        rows = Table.grid(Column(width=_WORD_WIDTH), Column())
+        for word, meaning in (*_KEYS, ("", ""), *here, *_WORDS):
+            rows.add_row(Text(clean(word), "bold"), Text(clean(meaning)))
         with VerticalScroll(id="help"):
-            yield Static(Content("\n").join(rows))
+            yield Static(rows)
 
     def on_mount(self) -> None:
-        self.query_one("#help").border_title = "help"
+        page = self.query_one("#help")
+        page.border_title, page.border_subtitle = "help", "↑ ↓: more   any other key: close"
 
     def on_key(self, event: events.Key) -> None:
         if event.key not in _SCROLLING:
             self.dismiss()
-
-
-def _row(word: str, meaning: str) -> Content:
-    return Content.assemble((f"{clean(word):<12} ", "bold"), clean(meaning))

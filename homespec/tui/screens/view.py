@@ -58,6 +58,9 @@ class View(Screen[None]):
         self.notice = watch.notice(now_s, status, paused=paused)
         self.set_class(self.stale_s is not None, "-stale")
 
+    def entered(self) -> None:
+        """The user has come to this view; not when a question that lay over it is gone."""
+
     def fed(self, watch: Watch) -> None:
         """Before a new snapshot: for views that draw what was seen over time."""
 

@@ -10,7 +10,7 @@ from homespec.tui.chat.marked import DRAFTED
 from homespec.tui.chat.report import ChatTotals
 from homespec.tui.text import UNKNOWN, number, percent
 from homespec.tui.widgets.drafters import STATES
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import MUTED, Line, Panel, facts, line, wrapped
 from homespec.units import clean, format_duration, format_rate
 
 LABEL_WIDTH = 10
@@ -49,7 +49,8 @@ def _answer(live: LiveAnswer | None, width: int) -> Iterator[Line]:
     yield _row("AL", number(live.acceptance_length, 2))
     drafted = "" if report is None else f" of {report.drafted}"
     yield _row("accepted", UNKNOWN if live.num_accepted is None else f"{live.num_accepted}{drafted}")
-    yield line((f"{'drafted':<{LABEL_WIDTH}}", DRAFTED), f" {percent(live.text.drafted_share)} of the text")
+    share = f"{percent(live.text.drafted_share)} of the text"
+    yield line(("drafted", DRAFTED), " " * (LABEL_WIDTH - len("drafted") + 1), (share, "bold"))
     if report is not None:
         names = ", ".join(clean(name) for name in report.drafters) or "nothing"
         yield from wrapped(f"{names} drafted: {report.reason}", width, MUTED)
@@ -71,7 +72,7 @@ def _daemon(status: Status, width: int) -> Iterator[Line]:
 
 def _chat(totals: ChatTotals, width: int) -> Iterator[Line]:
     yield line(("this chat", "bold"))
-    yield from wrapped(totals.line(), width, MUTED)
+    yield from facts(totals.parts(), width, MUTED)
 
 
 def _row(label: str, value: str) -> Line:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from homespec.status import ControllerStatus, DrafterStatus, DraftState, SpeculationStatus, Status
 from homespec.tui.text import count, fit, number, percent
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import MUTED, Line, Panel, facts, line, wrapped
 from homespec.units import clean
 
 STATES = {
@@ -41,8 +43,9 @@ class DraftersPanel(Panel):
         room_for_reason = max(height - len(speculation.drafters), 1)
         reason = wrapped(speculation.reason, width, "bold")[:room_for_reason]
         table = _table(status, speculation, height - len(reason))
-        exactness = line((f" {clean(status.exactness)}: {clean(status.exactness_reason)}", MUTED))
-        return [*reason, *table, exactness, *_controller(speculation.controller), *_skipped(status)]
+        exactness = wrapped(f"{status.exactness}: {status.exactness_reason}", width - 1, MUTED)
+        told = [*exactness, *_controller(speculation.controller, width - 1), *_skipped(status, width - 1)]
+        return [*reason, *table, *(line(" ", each) for each in told)]
 
 
 def in_order(speculation: SpeculationStatus) -> list[DrafterStatus]:
@@ -82,26 +85,26 @@ def _numbers(drafter: DrafterStatus, status: Status) -> str:
     return f"AL {number(stats.acceptance_length, 2):>5} {percent(stats.acceptance_rate):>5}"
 
 
-def _controller(controller: ControllerStatus | None) -> list[Line]:
+def _controller(controller: ControllerStatus | None, width: int) -> list[Line]:
     """What the bets are made from, and what they came to."""
     if controller is None:
         return []
-    facts = [f"costs {controller.costs}"]
+    parts = [f"costs {controller.costs}"]
     if controller.plain_ms is not None:
-        facts.append(f"T(1) {number(controller.plain_ms)} ms")
-    facts += [f"T({rows}) {number(cost)}" for rows, cost in controller.row_costs.items() if rows in SHOWN_ROWS]
-    facts += [f"{clean(name)} {number(cost, 2)}/token" for name, cost in controller.draft_costs.items()]
+        parts.append(f"T(1) {number(controller.plain_ms)} ms")
+    parts += [f"T({rows}) {number(cost)}" for rows, cost in controller.row_costs.items() if rows in SHOWN_ROWS]
+    parts += [f"{clean(name)} {number(cost, 2)}/token" for name, cost in controller.draft_costs.items()]
     if controller.measured_speedup is not None:
-        facts.append(
+        parts.append(
             f"{number(controller.measured_speedup, 2)}× plain, {number(controller.predicted_speedup, 2)}× expected"
         )
-    paused = [line((f" {clean(name)} {clean(reason)}", MUTED)) for name, reason in sorted(controller.paused.items())]
-    return [line((f" {' · '.join(facts)}", MUTED)), *paused]
+    paused = [wrapped(f"{name} {reason}", width, MUTED) for name, reason in sorted(controller.paused.items())]
+    return [*facts(parts, width, MUTED), *chain.from_iterable(paused)]
 
 
-def _skipped(status: Status) -> list[Line]:
+def _skipped(status: Status, width: int) -> list[Line]:
     skipped = sorted(status.counters.skipped_drafts.items(), key=lambda item: -item[1])
     if not skipped:
         return []
-    text = " · ".join(f"{clean(reason)} {count(rows)}" for reason, rows in skipped)
-    return [line((f" not drafted: {text}", MUTED))]
+    first, *rest = (f"{reason} {count(rows)}" for reason, rows in skipped)
+    return facts([f"not drafted: {first}", *rest], width, MUTED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -36,7 +37,7 @@ class Header(Widget):
         left = self._identity(self.status)
         right = self._age(self.status)
         room = self.content_size.width - left.cell_length - right.cell_length - 1
-        return line(left, fit(_model_text(self.status), max(room, 0)), " ", right)
+        return line(left, fit(_model_text(self.status, room), max(room, 0)), " ", right)
 
     def _identity(self, status: Status) -> Content:
         sign, style = PHASES[status.phase]
@@ -52,12 +53,17 @@ class Header(Widget):
         return line((label, "bold"), (f"  up {format_duration(status.uptime_s)}  {restarts}", MUTED))
 
 
-def _model_text(status: Status) -> str:
-    """The model's id, and after it what a wide screen has room for."""
+def _model_text(status: Status, room: int) -> str:
+    """The model's id, and after it those facts that there is room for."""
     model = status.model
     if model is None:
         return "no model yet"
     flash = "flash attention" if model.flash_attention else "no flash attention"
     devices = "+".join(model.devices)
-    facts = f"{model.description} · n_ctx {model.n_ctx} · {model.slots} slots · KV {model.kv_type} · {flash}"
-    return f"{model.id}  {facts} · {model.threads} threads · {devices}"
+    facts = [model.description, f"n_ctx {model.n_ctx}", f"{model.slots} slots", f"KV {model.kv_type}", flash]
+    text, joint = clean(model.id), "  "
+    for fact in map(clean, [*facts, f"{model.threads} threads", devices]):
+        if cell_len(text + joint + fact) > room:
+            break
+        text, joint = text + joint + fact, " · "
+    return text

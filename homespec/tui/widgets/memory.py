@@ -42,7 +42,8 @@ def memory_title(status: Status) -> str:
     memory = status.memory
     engine = format_bytes(memory.engine_rss_bytes) if memory else UNKNOWN
     withdrawn = memory and memory.monitor and memory.monitor.watch is Watch.WITHDRAWN
-    return f"memory · engine RSS {engine}" + (" · drafter withdrawn" if withdrawn else "")
+    # A narrow panel cuts the end of its title.
+    return "memory · " + ("drafter withdrawn · " if withdrawn else "") + f"engine RSS {engine}"
 
 
 def _compact(memory: MemoryStatus, width: int, height: int, now_unix: float) -> list[Line]:

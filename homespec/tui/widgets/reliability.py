@@ -8,7 +8,7 @@ from homespec.status import ReliabilityBin, Status
 from homespec.tui.glyphs import TRACK, bar_cells
 from homespec.tui.text import count, fit, percent
 from homespec.tui.widgets.costs import controller_of
-from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line, wrapped
 from homespec.units import clean
 
 MAX_BAR_WIDTH = 40
@@ -30,7 +30,7 @@ class ReliabilityPanel(Panel):
         controller = controller_of(status)
         reliability = controller.reliability if controller else {}
         if not reliability:
-            return [line(("no forecast has been put to the test yet", MUTED))]
+            return wrapped("no forecast has been put to the test yet", width, MUTED)
         return [each for name, bins in reliability.items() for each in _drafter(name, bins, width)]
 
 

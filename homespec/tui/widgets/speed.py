@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from homespec.status import Status
 from homespec.tui.glyphs import chart
-from homespec.tui.history import History, Sample
+from homespec.tui.history import History, Sample, sample_of
 from homespec.tui.text import number, percent
 from homespec.tui.widgets.panel import MUTED, Line, Panel, line
 from homespec.units import format_rate
@@ -39,24 +39,25 @@ class SpeedPanel(Panel):
         chart_height = max(height - 1 - len(_TRACKS) * track_height, 1)
         series = self.history.series(attrgetter("tokens_per_second"), width)
         top = max((value for value in series if value is not None), default=0.0)
-        drawn = [line((row, "$primary 80%")) for row in chart(series, chart_height, top)]
-        tracks = [part for track in _TRACKS for part in self._track(*track, width, track_height)]
+        drawn = [line((row, "$primary")) for row in chart(series, chart_height, top)]
+        # The history leaves out snapshots that come too soon: the numbers are those of this one.
+        now = sample_of(status, 0.0)
+        tracks = [part for track in _TRACKS for part in self._track(*track, now, width, track_height)]
         return [_rates(status, top, width), *drawn, *tracks]
 
     def _track(
-        self, label: str, metric: Metric, shown: Callable[[float | None], str], width: int, height: int
+        self, label: str, metric: Metric, shown: Callable[[float | None], str], now: Sample, width: int, height: int
     ) -> list[Line]:
-        """A labelled curve; its newest value is the number beside it."""
+        """A labelled curve, and beside it what the snapshot says."""
         series = self.history.series(metric, max(width - LABEL_WIDTH, 1))
         top = _TOPS.get(label) or max((value for value in series if value is not None), default=0.0)
-        latest = metric(self.history.latest) if self.history.latest else None
-        labels = [" " * LABEL_WIDTH] * (height - 1) + [f"{label:<3}{shown(latest):>6}  "]
+        labels = [" " * LABEL_WIDTH] * (height - 1) + [f"{label:<3}{shown(metric(now)):>6}  "]
         rows = chart(series, height, top, _BOTTOMS.get(label, 0.0))
-        return [line((name, MUTED), (row, "$primary 55%")) for name, row in zip(labels, rows, strict=True)]
+        return [line((name, MUTED), (row, "$primary 80%")) for name, row in zip(labels, rows, strict=True)]
 
 
 def _rates(status: Status, peak: float, width: int) -> Line:
-    """The peak is left out where it would be cut."""
+    """Parts that would be cut are left out, the least important ones first."""
     rates = status.throughput
     now = "idle" if rates.tokens_per_second is None else format_rate(rates.tokens_per_second)
     prompt = f"  prompt {number(rates.prompt_tokens_per_second)}" if rates.prompt_tokens_per_second else ""
@@ -64,13 +65,18 @@ def _rates(status: Status, peak: float, width: int) -> Line:
     # A column of the chart is a mean: the newest value may be above all of them.
     peak = max(peak, rates.tokens_per_second or 0.0)
     highest = f"  peak {number(peak)}" if peak else ""
-    drawn = line((f"{now:<12}", "bold $text-primary"), (plain, "bold"), (prompt, MUTED))
-    return line(drawn, (highest, MUTED)) if drawn.cell_length + len(highest) <= width else drawn
+    drawn = line((f"{now:<12}", "bold $text-primary"))
+    for text, style in ((plain, "bold"), (prompt, MUTED), (highest, MUTED)):
+        if drawn.cell_length + len(text) > width:
+            break
+        drawn = line(drawn, (text, style))
+    return drawn
 
 
 def _plain(status: Status) -> str:
-    """What plain decoding would do now, by the controller's clock, and the gain over it."""
-    rate, controller = status.throughput.tokens_per_second, status.speculation and status.speculation.controller
+    """What plain decoding would do now, by the controller's clock, and the gain over it; empty while nothing drafts."""
+    rate, speculation = status.throughput.tokens_per_second, status.speculation
+    controller = speculation.controller if speculation and speculation.drafter else None
     if rate is None or not controller or not controller.measured_speedup:
         return ""
     return f"  plain {number(rate / controller.measured_speedup)}, gain {number(controller.measured_speedup, 2)}×"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.cells import cell_len
+
 from homespec.memory_plan import Verdict
 from homespec.status import Status
 from homespec.tui.text import number
@@ -47,7 +49,12 @@ def _states(status: Status, width: int) -> Iterator[Line]:
         return
     for drafter in in_order(status.speculation):
         sign, style = STATES[drafter.state]
-        yield line((f"{sign} {clean(drafter.name):<8} {drafter.state:<9}", style), (clean(drafter.reason), MUTED))
+        head, reason = f"{sign} {clean(drafter.name):<8} {drafter.state:<9}", clean(drafter.reason)
+        if len(head) + cell_len(reason) <= width:
+            yield line((head, style), (reason, MUTED))
+        else:
+            yield line((head, style))
+            yield from _indented(reason, width)
 
 
 def _indented(text: str, width: int) -> Iterator[Line]:

@@ -39,11 +39,12 @@ class ViewBar(Widget):
     def render(self) -> Content:
         names = [_name(key, name, name == self._shown) for key, name in enumerate(NAMES, 1)]
         left = line(*names)
-        room = self.content_size.width - left.cell_length - 1
         daemon = clean(self._daemon)
-        if room < len(daemon):
+        room = self.content_size.width - left.cell_length - len(daemon)
+        if room < 1:
             return left.truncate(self.content_size.width)
-        return line(left, " " * (room - len(daemon)), (fit_tail(daemon, len(daemon)), MUTED))
+        # In line with the lines above and below, unless that would glue it to the names.
+        return line(left, " " * max(room - 1, 1), (fit_tail(daemon, len(daemon)), MUTED))
 
     def on_click(self, event: events.Click) -> None:
         edge = 0
