@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 import homespec
+from homespec.cgroup import ControlGroups, GroupMemory
 from homespec.doctor.check import Check, fail, ok, warn
-from homespec.headroom.cgroup import ControlGroups, GroupMemory
 from homespec.headroom.probe import host_memory
 from homespec.headroom.readings import HostMemory
 from homespec.units import GIB, format_bytes

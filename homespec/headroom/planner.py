@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from homespec.cgroup import ControlGroups
 from homespec.errors import DoesNotFit, EngineError, GpuMissing, HomespecError
 from homespec.footprint import (
     HOST,
@@ -20,7 +21,6 @@ from homespec.frames import EngineSettings
 from homespec.headroom.admission import Admission, Candidate, admit, nothing_to_draft
 from homespec.headroom.answers import Answers
 from homespec.headroom.budget import Budget, DeviceBudget
-from homespec.headroom.cgroup import ControlGroups
 from homespec.headroom.choice import Asked, Refusal, TargetPlan
 from homespec.headroom.estimate import Estimator, drive, with_draft, with_target
 from homespec.headroom.gate import plan_target

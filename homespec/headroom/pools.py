@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from homespec.headroom.cgroup import GroupMemory
+from homespec.cgroup import GroupMemory
 from homespec.headroom.readings import CardReading, HostMemory, Pool
 from homespec.status import DeviceMemory
 from homespec.units import format_bytes

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from homespec.cgroup import ControlGroups
 from homespec.headroom.cards import Cards
-from homespec.headroom.cgroup import ControlGroups
 from homespec.headroom.pools import HostReading, pools
 from homespec.headroom.pressure import Rate, major_faults, stalled_us
 from homespec.headroom.readings import CardReading, HostMemory, Pool

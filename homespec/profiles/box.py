@@ -6,10 +6,12 @@ import platform
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
 
+from homespec.cgroup import ControlGroups
 from homespec.units import MIB
 
 _QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
@@ -21,7 +23,7 @@ class Box:
     device: str
     """cpu, nvidia or apple."""
     memory_bytes: int | None
-    """Of the largest GPU, else of the machine; None when it cannot be read."""
+    """Of the largest GPU, else of the machine or of the control group that this is in; None when it cannot be read."""
 
 
 def detect() -> Box:
@@ -33,10 +35,12 @@ def detect() -> Box:
 
 
 def _host_bytes() -> int | None:
-    try:
-        return int(psutil.virtual_memory().total)
-    except OSError:
-        return None
+    """What may be used of it: a container's limit is all that there is."""
+    group = ControlGroups().tightest()
+    limits = [group.limit_bytes] if group is not None else []
+    with suppress(OSError):
+        limits.append(int(psutil.virtual_memory().total))
+    return min(limits, default=None)
 
 
 def _nvidia_bytes() -> int | None:

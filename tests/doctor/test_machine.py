@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from homespec.cgroup import GroupMemory
 from homespec.doctor.check import Verdict
 from homespec.doctor.machine import (
     Clock,
@@ -18,7 +19,6 @@ from homespec.doctor.machine import (
     read_stalled_share,
     read_swap,
 )
-from homespec.headroom.cgroup import GroupMemory
 from homespec.headroom.readings import HostMemory
 from homespec.units import GIB
 

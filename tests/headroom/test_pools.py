@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from homespec.headroom.cgroup import GroupMemory
+from homespec.cgroup import GroupMemory
 from homespec.headroom.pools import HostReading, pools
 from homespec.headroom.readings import CardReading, HostMemory, Pool
 from homespec.status import DeviceMemory

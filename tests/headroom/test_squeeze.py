@@ -29,7 +29,7 @@ MARKS = {
 # What it takes lies in files in memory, so it is in nobody's resident set: whom the kernel ends is the engine.
 HOG = """
 import sys, tempfile
-from homespec.headroom.cgroup import ControlGroups
+from homespec.cgroup import ControlGroups
 with tempfile.TemporaryFile(dir="/dev/shm") as file:
     while (memory := ControlGroups().tightest()) is not None and memory.available_bytes > int(sys.argv[1]):
         file.write(bytes(2**21))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from homespec.profiles.profile import Profile, named, pick, profiles
 from homespec.profiles.show import as_list, as_page, run
 from homespec.store.choice import parse
 from homespec.units import GIB, MIB
+from tests.kits.cgroups import memory_group
 
 CLASSES = {
     *(f"cpu-{size}" for size in (8, 16, 32)),
@@ -131,3 +135,16 @@ def test_the_page_about_profiles_lists_them() -> None:
     page = (Path(__file__).parents[2] / "docs/profiles.md").read_text()
     rows = re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page, re.MULTILINE)
     assert rows == [(profile.name, profile.title) for profile in profiles()]
+
+
+def test_a_container_is_as_large_as_its_limit() -> None:
+    with memory_group(3 * GIB) as group:
+        done = subprocess.run(
+            [sys.executable, "-c", "from homespec.profiles.box import detect; print(detect().memory_bytes)"],
+            preexec_fn=lambda: group.join(os.getpid()),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert int(done.stdout) == 3 * GIB

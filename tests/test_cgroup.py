@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from homespec.headroom.cgroup import ControlGroups, GroupMemory
+from homespec.cgroup import ControlGroups, GroupMemory
 from homespec.units import GIB, MIB
 from tests.kits.cgroups import MemoryGroup, memory_group
 
@@ -164,7 +164,7 @@ def test_a_real_group(group: MemoryGroup, tmp_path: Path) -> None:
     """What a process has written to a file is cache that it can get back; what it holds is not."""
     program = f"""
 import json, os
-from homespec.headroom.cgroup import ControlGroups
+from homespec.cgroup import ControlGroups
 def read():
     memory = ControlGroups().tightest()
     return str(memory.path), memory.limit_bytes, memory.available_bytes
