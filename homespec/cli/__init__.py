@@ -1,0 +1,68 @@
+"""The command line. stdout is for data, stderr for people; a fault is one line and a documented exit code.
+
+A command imports what it runs when it runs: help and status must not wait for the settings, the store or the dashboard.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from homespec import __version__
+from homespec.cli import configuration, measuring, serving, stores, watching
+from homespec.errors import ExitCode, HomespecError
+from homespec.service.commands import service
+from homespec.units import one_line
+
+app = typer.Typer(
+    name="homespec",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for part in (serving, watching, measuring, stores):
+    app.add_typer(part.commands)
+app.add_typer(service, name="service")
+app.add_typer(configuration.commands)
+
+# The base of all usage errors, of whichever click typer carries.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _homespec(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """A home language-model daemon that drafts tokens only when it fits and only when it pays."""
+
+
+def main() -> None:
+    """Entry point. Errors raised on purpose become one line and their exit code; bugs keep their traceback."""
+    try:
+        app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except HomespecError as error:
+        _complain(str(error), error.exit_code)
+    except _UsageError as error:
+        _complain(f"{error.format_message().rstrip('.')}. See 'homespec --help'", ExitCode.USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output is done; Python's own flush at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.OK)
+
+
+def _complain(message: str, code: ExitCode) -> None:
+    print(f"homespec: {one_line(message)}", file=sys.stderr)
+    sys.exit(code)
