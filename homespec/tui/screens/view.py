@@ -10,7 +10,6 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from homespec.status import RequestStatus, Status
 from homespec.tui.notice import Level, Notice
@@ -18,6 +17,7 @@ from homespec.tui.watch import Watch
 from homespec.tui.widgets.banner import Banner
 from homespec.tui.widgets.daemon_bar import DaemonBar
 from homespec.tui.widgets.header import Header
+from homespec.tui.widgets.key_bar import KeyBar
 from homespec.tui.widgets.view_bar import ViewBar
 
 
@@ -42,7 +42,7 @@ class View(Screen[None]):
         yield ViewBar(self.NAME)
         yield Banner().data_bind(View.notice)
         yield from self.body()
-        yield Footer()
+        yield KeyBar()
 
     def body(self) -> Iterator[Widget]:
         """The widgets between the lines above and the footer."""
