@@ -145,10 +145,13 @@ def test_a_bad_request_is_refused_and_the_next_one_answered(markov: Engine) -> N
 def test_text_becomes_tokens_and_tokens_text(markov: Engine) -> None:
     markov.send(Tokenize("t1", "hé<|eos|>"))
     markov.send(Tokenize("t2", "hé<|eos|>", special=True))
-    markov.send(Detokenize("t3", [104, 195, 169, 257, 10**6, -1]))
+    markov.send(Detokenize("t3", [104, 195, 169, 257]))
+    markov.send(Detokenize("t4", [104, 10**6, -1]))
     assert markov.wait_for(Tokens, request_id="t1").token_ids == list("hé<|eos|>".encode())
     assert markov.wait_for(Tokens, request_id="t2").token_ids == [*"hé".encode(), 257]
     assert markov.wait_for(Text, request_id="t3").text == "hé<|eos|>"
+    refused = markov.wait_for(Refused, request_id="t4").error
+    assert (refused.status, refused.param) == (400, "tokens[1]")
 
 
 def test_a_cancelled_request_says_nothing_more(markov: Engine) -> None:
