@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 from homespec.engine.control.cost import Seconds
 
+PREMIUM = 1.03
+"""How much faster than plain a round with drafts that cost nothing to make must be expected to be: the best of many D
+and drafters is in part the one that is overrated most. Drafters that take time are paused instead.
+"""
+
 
 class Bet(NamedTuple):
     """What one sequence could add to the round."""
@@ -52,13 +57,14 @@ def choose(
     altogether, because its first token may cost more than the others.
     """
     costly = {bet.drafter for bet in bets} & draft_s.keys()
-    best = Choice((0,) * len(bets), float(num_tokens), float(verify_s[num_rows]))
+    plain = best = Choice((0,) * len(bets), float(num_tokens), float(verify_s[num_rows]))
     for joining in {frozenset(), *(frozenset({name}) for name in costly), frozenset(costly)}:
         taking = [index for index, bet in enumerate(bets) if bet.drafter not in costly or bet.drafter in joining]
         choice = _best_prefix(bets, taking, num_tokens, num_rows, verify_s, draft_s, rewind_s)
         if choice is not None and choice.speed > best.speed:
             best = choice
-    return best
+    takes_time = any(depth and bet.drafter in draft_s for depth, bet in zip(best.num_draft_tokens, bets, strict=True))
+    return best if takes_time or best.speed > PREMIUM * plain.speed else plain
 
 
 def _best_prefix(

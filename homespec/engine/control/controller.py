@@ -10,11 +10,13 @@ from homespec.engine.control.choose import Bet, Choice
 from homespec.engine.control.cost import CostModel
 from homespec.engine.control.decision import (
     DOES_NOT_PAY,
+    LOST_ENOUGH,
     NOT_MEASURED,
     PAUSED,
     PLAIN_MEASURED,
     Candidate,
     Decision,
+    Offer,
     Outcome,
     RoundTimes,
 )
@@ -23,6 +25,7 @@ from homespec.engine.control.experience import CERTAIN, Experience
 from homespec.engine.control.plain_times import PlainTimes
 from homespec.engine.control.price_list import PriceList
 from homespec.engine.control.prices import Placed, Prices
+from homespec.engine.control.purse import Purses
 from homespec.engine.control.restraint import Restraint
 from homespec.engine.control.tally import Tally
 from homespec.status import ReliabilityBin
@@ -64,6 +67,7 @@ class Controller:
         self._plain_times = PlainTimes()
         self._experience = Experience()
         self._restraint = Restraint()
+        self._purses = Purses()
         self._now = 0
         """Rounds so far."""
         self._plan: _Plan | None = None
@@ -92,6 +96,7 @@ class Controller:
     def forget(self, sequence_id: str) -> None:
         """The sequence is over; what was learned from it about drafters stays."""
         self._experience.forget(sequence_id)
+        self._purses.forget(sequence_id)
 
     def paused(self) -> dict[str, str]:
         """Drafters that are left alone at the moment, with the reason in numbers."""
@@ -139,9 +144,10 @@ class Controller:
         best: Placed | None = None
         for candidate in asking:
             bets = [
-                Bet(offer.drafter, self._experience.survival(candidate.sequence_id, offer))
+                bet
                 for offer in candidate.offers
                 if self._restraint.is_allowed(offer.drafter, self._now)
+                and (bet := self._bet_on(plan.prices, candidate.sequence_id, offer)).survival
             ]
             if len(bets) > 1 and plan.prices.has_room:
                 placed = [plan.prices.best(bet) for bet in bets]
@@ -150,10 +156,17 @@ class Controller:
             elif bets:
                 plan.bets[candidate.sequence_id], best = bets[0], None
         if best is not None and len(plan.bets) == 1:
-            plan.choice = plan.prices.choose_alone(best)
+            plan.choice = plan.prices.choose_alone(next(iter(plan.bets.values())), best)
         else:
             plan.choice = plan.prices.choose(list(plan.bets.values()))
         plan.depths = dict(zip(plan.bets, plan.choice.num_draft_tokens, strict=True))
+
+    def _bet_on(self, prices: Prices, sequence_id: str, offer: Offer) -> Bet:
+        """No more of a draft that may well be wrong than the sequence can lose."""
+        bet = Bet(offer.drafter, self._experience.survival(sequence_id, offer))
+        if not offer.is_free or offer.drafter == CERTAIN:
+            return bet
+        return prices.affordable(bet, self._purses.held(sequence_id))
 
     def _is_plain_due(self, plan: _Plan) -> bool:
         if not self._plain_times.is_due(self._now) or not any(plan.depths.values()):
@@ -194,6 +207,8 @@ class Controller:
         if bet is None or not prices.has_room:
             reasons = self.paused()
             names = [offer.drafter for offer in candidate.offers if offer.drafter in reasons]
+            if not names and prices.has_room:
+                return Decision(reason=DOES_NOT_PAY, note=LOST_ENOUGH)
             return Decision(reason=PAUSED, note="; ".join(f"{name} {reasons[name]}" for name in names) or "no room")
         num_tokens = plan.depths[candidate.sequence_id]
         if not num_tokens:
@@ -228,9 +243,22 @@ class Controller:
                 self.cost.observe_draft(name, len(mine), longest, plan.context, seconds)
         for outcome in outcomes:
             self._experience.learn(plan.candidates[outcome.sequence_id], outcome)
+        self._pay(plan, times, outcomes, len(drafted))
         if not drafted:
             self._plain_times.seen(self._now, times.verify_s / plan.prices.plain_s)
         self._settle(plan, times, outcomes, drafted)
+
+    def _pay(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], num_drafted: int) -> None:
+        """What each sequence has won or lost by its draft, or would have."""
+        spent = times.total_s / plan.prices.sequences_s - 1.0
+        for outcome in outcomes:
+            if outcome.num_draft_tokens:
+                won = (len(outcome.kept) - 1) / plan.prices.num_sequences - spent / num_drafted
+                self._purses.settle(outcome.sequence_id, won)
+            else:
+                offers = plan.candidates[outcome.sequence_id].offers
+                was_right = any(each.token_ids and each.token_ids[0] == outcome.kept[0] for each in offers)
+                self._purses.watch(outcome.sequence_id, was_right=was_right)
 
     def _settle(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:
         """What the round was worth."""

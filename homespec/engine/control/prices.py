@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from homespec.engine.control.choose import Bet, Choice, choose
+from homespec.engine.control.choose import PREMIUM, Bet, Choice, choose
 from homespec.engine.control.cost import Seconds
 
 _LOOK_AHEAD = 4
@@ -74,7 +74,7 @@ class Prices:
         if not bets or not self.has_room:
             return self.without(len(bets))
         if len(bets) == 1:  # the usual case, without what it takes to share the rows
-            return self.choose_alone(self.best(bets[0]))
+            return self.choose_alone(bets[0], self.best(bets[0]))
         return choose(
             bets,
             num_tokens=self.num_sequences,
@@ -84,9 +84,10 @@ class Prices:
             rewind_s=self.rewind_s,
         )
 
-    def choose_alone(self, best: Placed) -> Choice:
+    def choose_alone(self, bet: Bet, best: Placed) -> Choice:
         """Place this bet, or none."""
-        if best.speed * self.plain_s > self.num_sequences:
+        premium = 1.0 if bet.drafter in self.draft_s else PREMIUM
+        if best.speed * self.plain_s > self.num_sequences * premium:
             return Choice((best.num_draft_tokens,), self.num_sequences + best.gain, best.seconds)
         return self.without(1)
 
@@ -102,6 +103,15 @@ class Prices:
         speed = max(speeds)
         index = speeds.index(speed)
         return Placed(index + 1, tokens[index + 1] - self.num_sequences, by_depth[index], speed)
+
+    def affordable(self, bet: Bet, plain_rounds: float) -> Bet:
+        """The same with no more tokens than could be lost for so many plain rounds."""
+        limit_s = (1.0 + plain_rounds) * self.plain_s
+        by_depth = self._by_depth(bet)
+        depth = min(len(bet.survival), len(by_depth))
+        while depth and by_depth[depth - 1] > limit_s:
+            depth -= 1
+        return bet if depth == len(bet.survival) else Bet(bet.drafter, bet.survival[:depth])
 
     def seconds(self, bet: Bet, num_draft_tokens: int) -> float:
         """Of the round if only this bet were placed, with a D of at least 1."""

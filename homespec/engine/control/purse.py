@@ -1,0 +1,39 @@
+"""What a sequence may lose on drafts before they have shown what they are good for.
+
+A bet loses at most what its round takes longer than a plain one. A sequence starts with a little to lose, gets a small
+share of every round more, and keeps what its drafts win: so the first drafts are short, those of a text that repeats
+itself soon long, and one that never does ends close to plain speed, whatever was forecast.
+"""
+
+from __future__ import annotations
+
+START = 1.5
+"""Plain rounds."""
+_INCOME = 0.02
+"""Plain rounds per round: all that can be lost for good."""
+_WATCHED = 0.5
+"""Plain rounds that a draft token which was right, and not bet on, brings back; up to `START`."""
+
+
+class Purses:
+    """By sequence, in plain rounds of the moment."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, float] = {}
+
+    def held(self, sequence_id: str) -> float:
+        return self._held.get(sequence_id, START)
+
+    def settle(self, sequence_id: str, won: float) -> None:
+        """A round with a draft of this sequence won so many plain rounds; a negative number were lost."""
+        self._held[sequence_id] = max(self.held(sequence_id) + won, 0.0) + _INCOME
+
+    def watch(self, sequence_id: str, *, was_right: bool) -> None:
+        """A round without a draft, beside one that existed and would have been right or wrong."""
+        held = self.held(sequence_id)
+        if was_right:
+            held = max(held, min(held + _WATCHED, START))
+        self._held[sequence_id] = held + _INCOME
+
+    def forget(self, sequence_id: str) -> None:
+        self._held.pop(sequence_id, None)
