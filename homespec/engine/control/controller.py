@@ -10,7 +10,6 @@ from homespec.engine.control.choose import Bet, Choice
 from homespec.engine.control.cost import CostModel
 from homespec.engine.control.decision import (
     DOES_NOT_PAY,
-    LOST_ENOUGH,
     NOT_MEASURED,
     PAUSED,
     PLAIN_MEASURED,
@@ -208,7 +207,9 @@ class Controller:
             reasons = self.paused()
             names = [offer.drafter for offer in candidate.offers if offer.drafter in reasons]
             if not names and prices.has_room:
-                return Decision(reason=DOES_NOT_PAY, note=LOST_ENOUGH)
+                held = self._purses.held(candidate.sequence_id)
+                note = f"drafts may lose no more than {held:.2f} T({prices.num_sequences}) on this text by now"
+                return Decision(reason=DOES_NOT_PAY, note=note)
             return Decision(reason=PAUSED, note="; ".join(f"{name} {reasons[name]}" for name in names) or "no room")
         num_tokens = plan.depths[candidate.sequence_id]
         if not num_tokens:
@@ -257,7 +258,8 @@ class Controller:
                 self._purses.settle(outcome.sequence_id, won)
             else:
                 offers = plan.candidates[outcome.sequence_id].offers
-                was_right = any(each.token_ids and each.token_ids[0] == outcome.kept[0] for each in offers)
+                first = outcome.kept[0] if outcome.kept else None  # None: the answer is over
+                was_right = any(each.token_ids and each.token_ids[0] == first for each in offers)
                 self._purses.watch(outcome.sequence_id, was_right=was_right)
 
     def _settle(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:

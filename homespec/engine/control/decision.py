@@ -12,7 +12,6 @@ from homespec.engine.drafters.drafter import ShouldContinue
 
 PAUSED, DOES_NOT_PAY, PLAIN_MEASURED = "paused", "does not pay", "plain speed measured again"
 NOT_MEASURED = "costs not measured yet"
-LOST_ENOUGH = "drafts have lost as much on this text as they may"
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,23 @@ def test_a_declined_bet_is_told_with_its_numbers() -> None:
     assert float(found[1]) > float(found[2])
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+def test_an_answer_may_end_in_a_round_without_a_token(depth: int) -> None:
+    machine = Machine(Q4_1)
+    controller = Controller(machine.cost_model())
+    controller.plan([Candidate("s", 0, [free()])])
+    drafter = "ngram" if depth else None
+    controller.observe(RoundTimes(1 + depth, 1.0), [Outcome("s", [], drafter, depth, 0, [None] * depth)])
+    assert play(controller, machine, [free()], None, rounds=3).text
+
+
+def test_what_a_text_may_still_lose_is_told() -> None:
+    machine = Machine({1: 1.0, 2: 4.0, 8: 9.0, 16: 20.0})
+    decision = play(Controller(machine.cost_model()), machine, [free()], None)
+    assert decision.reason == DOES_NOT_PAY
+    assert re.fullmatch(r"off: drafts may lose no more than 1\.5\d T\(1\) on this text by now", decision.text)
+
+
 def test_a_paused_drafter_is_told_with_its_numbers_and_when_it_is_tried_again() -> None:
     machine = Machine(Q4_1, {"draft": 0.5})
     controller = Controller(machine.cost_model())
