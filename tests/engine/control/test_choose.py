@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homespec.engine.control.choose import Bet, choose
+from homespec.engine.control.choose import PREMIUM, Bet, choose
 from homespec.engine.control.cost import Seconds
 from homespec.engine.control.prices import Prices
 from tests.engine.control.simulator import MACHINES, Machine
@@ -40,6 +40,14 @@ def best_by_trying(
     return best
 
 
+def is_the_best_that_is_worth_it(speed: float, best: float, plain: float) -> bool:
+    """The fastest set of free drafts where that is expected to be clearly faster than none, else none."""
+    wanted = [each for each, allowed in ((best, best >= PREMIUM * plain * (1 - 1e-9)), (plain, True)) if allowed]
+    if best > PREMIUM * plain * (1 + 1e-9):
+        wanted = [best]
+    return any(speed == pytest.approx(each) for each in wanted)
+
+
 @settings(max_examples=60)
 @given(st.lists(chances, max_size=3), costs, st.integers(0, 3))
 def test_no_other_set_of_free_drafts_is_faster(chains: list[list[float]], verify_s: Seconds, num_plain: int) -> None:
@@ -48,7 +56,8 @@ def test_no_other_set_of_free_drafts_is_faster(chains: list[list[float]], verify
     if not count:
         return
     choice = choose(bets, num_tokens=count, num_rows=count, verify_s=verify_s, draft_s={})
-    assert choice.speed == pytest.approx(best_by_trying(bets, count, count, verify_s, {}))
+    best = best_by_trying(bets, count, count, verify_s, {})
+    assert is_the_best_that_is_worth_it(choice.speed, best, count / verify_s[count])
     assert choice.seconds == pytest.approx(verify_s[count + sum(choice.num_draft_tokens)])
 
 
@@ -102,7 +111,8 @@ def test_each_draft_pays_for_its_copy_of_the_state(
     assert choice.speed >= count / verify_s[count]
     if count == 1:
         fixed = [verify_s[1], *(seconds + rewind_s for seconds in verify_s[2:])]
-        assert choice.speed == pytest.approx(best_by_trying(bets, 1, 1, np.asarray([0.0, *fixed]), {}))
+        best = best_by_trying(bets, 1, 1, np.asarray([0.0, *fixed]), {})
+        assert is_the_best_that_is_worth_it(choice.speed, best, 1 / verify_s[1])
 
 
 def test_a_step_is_seen_through() -> None:
