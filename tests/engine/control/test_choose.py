@@ -42,10 +42,10 @@ def best_by_trying(
 
 def is_the_best_that_is_worth_it(speed: float, best: float, plain: float) -> bool:
     """The fastest set of free drafts where that is expected to be clearly faster than none, else none."""
-    wanted = [each for each, allowed in ((best, best >= PREMIUM * plain * (1 - 1e-9)), (plain, True)) if allowed]
-    if best > PREMIUM * plain * (1 + 1e-9):
-        wanted = [best]
-    return any(speed == pytest.approx(each) for each in wanted)
+    limit = PREMIUM * plain
+    if best > limit * (1 + 1e-9):
+        return speed == pytest.approx(best)
+    return speed == pytest.approx(plain) or (best > limit * (1 - 1e-9) and speed == pytest.approx(best))
 
 
 @settings(max_examples=60)
