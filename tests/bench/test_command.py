@@ -133,9 +133,9 @@ def test_another_server_is_compared_with_tokens_of_our_count(
 
 
 def test_requests_of_others_are_noticed(daemon: Daemon, prompts: Path, tmp_path: Path) -> None:
-    arguments = ("--url", daemon.url, "--prompts", str(prompts), "--categories", "one", "--max-tokens", "96")
+    arguments = ("--url", daemon.url, "--prompts", str(prompts), "--categories", "one", "--max-tokens", "400")
     with Running(tmp_path, *arguments, "--json", "-") as run:
-        run.wait_for_requests(daemon.url, 5)
+        run.wait_for_requests(daemon.url, 4)
         daemon.complete("hello", 2)
         body = json.loads(run.wait_out())
     assert any("1 requests of others" in note for note in body["notes"])
