@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from homespec.chat.harmony import harmony_answer
-from homespec.chat.speller import Speller
+from homespec.chat.speller import SPACE, TEXT, Speller
 from homespec.chat.thinking import thinking_rules
 from homespec.chat.tool_format import HARMONY_REASONING
 from homespec.frames import Constraint
@@ -23,7 +23,7 @@ def answer_grammar(
     if reasoning == HARMONY_REASONING:
         return harmony_answer(answer, tokens)
     rules = thinking_rules(reasoning, Speller(tokens), in_reasoning=in_reasoning)
-    return "\n".join([*rules, f"body: SPACE? ({answer})", "TEXT: /(?s:.*)/", r"SPACE: /[ \n]{1,4}/"])
+    return "\n".join([*rules, f"body: SPACE? ({answer})", TEXT, SPACE])
 
 
 def _answer(constraint: Constraint) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from homespec.chat.answer_parser import AnswerParser
 from homespec.chat.arguments import JsonReader
-from homespec.chat.speller import Speller
+from homespec.chat.speller import TEXT, Speller
 from homespec.chat.tool_format import HARMONY, HARMONY_REASONING, Tools
 from homespec.frames import ToolUse
 
@@ -120,7 +120,7 @@ def _messages(kinds: str, final: str, spell: Speller) -> list[str]:
         f'think: {channel} "analysis" {message} to_end {spell("<|start|>assistant")}',
         f'final: {channel} "final" {message} {final}',
         spell.up_to("to_end", _END),
-        "TEXT: /(?s:.*)/",
+        TEXT,
     ]
 
 

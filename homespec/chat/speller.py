@@ -6,6 +6,10 @@ import json
 import re
 from collections.abc import Mapping
 
+TEXT = "TEXT: /(?s:.*)/"
+"""The terminal that `up_to` uses: anything."""
+SPACE = r"SPACE: /[ \n]{1,4}/"
+
 
 class Speller:
     """A text as grammar symbols: markers that are tokens by their id, the rest between quotes."""

@@ -11,13 +11,11 @@ from collections.abc import Mapping
 
 from homespec.chat.argument_grammar import argument_rules, shared_rules
 from homespec.chat.harmony import harmony_grammar
-from homespec.chat.speller import Speller
+from homespec.chat.speller import SPACE, TEXT, Speller
 from homespec.chat.thinking import thinking_rules
 from homespec.chat.tool_format import HARMONY, ToolFormat
 from homespec.frames import ToolUse
 
-_TEXT = "TEXT: /(?s:.*)/"
-_SPACE = r"SPACE: /[ \n]{1,4}/"
 _ID = "ID: /[A-Za-z0-9]{1,12}/"
 
 
@@ -49,7 +47,7 @@ def tool_grammar(
         end = f" {spell(tool_format.end)}" if tool_format.end else ""
         rules.append(f"function_{index}: {head} arguments_{index}{end}")
         rules += argument_rules(tool_format.arguments, f"arguments_{index}", function.schema, spell)
-    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), _TEXT, _SPACE, _ID])
+    return "\n".join([*rules, *shared_rules(tool_format.arguments, spell), TEXT, SPACE, _ID])
 
 
 def _head(tool_format: ToolFormat, name: str, spell: Speller) -> str:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MAX_CONSTRAINT_CHARS = 256 * 1024
 # Unbounded whitespace is a trap for small models: legal for ever, and never an answer.
-_JSON_DEFAULTS: JsonCompileOptions = {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}
+WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
+_JSON_DEFAULTS: JsonCompileOptions = {"whitespace_pattern": WHITESPACE}
 Around = Callable[[Constraint], str]
 """Writes a Lark grammar around a constraint whose kind is json_schema, regex or lark."""
 

@@ -15,11 +15,10 @@ from llguidance import LLMatcher
 
 from homespec.chat.argument_grammar import gaps_of
 from homespec.chat.tool_format import FORMATS
+from homespec.engine.grammar import WHITESPACE
 from homespec.errors import RequestError
 from homespec.frames import FunctionSpec, ToolUse
 
-_WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
-"""Unbounded, it would be a trap for small models."""
 _HINTS = ("pattern", "format")
 
 
@@ -79,7 +78,7 @@ def _fault(schema: dict[str, Any], *, lenient: bool) -> str | None:
 
 
 def _text(schema: dict[str, Any], *, lenient: bool) -> str:
-    return json.dumps({**schema, "x-guidance": {"whitespace_pattern": _WHITESPACE, "lenient": lenient}})
+    return json.dumps({**schema, "x-guidance": {"whitespace_pattern": WHITESPACE, "lenient": lenient}})
 
 
 def _without(value: Any, keys: tuple[str, ...]) -> Any:
