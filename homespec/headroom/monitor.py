@@ -107,6 +107,7 @@ class Monitor:
     def follow(self, how: Watching) -> None:
         """Take new settings, perhaps of another target; what was counted stays, and a drafter that is out stays out."""
         self._how = how
+        self._readings = None
         self._state = replace(self._state, peak_share=State().peak_share)
 
     async def run(self) -> None:

@@ -137,6 +137,7 @@ class Box:
             reconsider=self._reconsider,
         )
         self.answers: list[SecondLook] = []
+        self.how = how
         self.monitor = Monitor(self.engine, how)
         self.now_s = 0.0
 
@@ -179,6 +180,14 @@ def test_without_a_drafter_there_is_nothing_to_withdraw(state: DraftState) -> No
     assert box.engine.done == []
     box.engine.show(snapshot(DraftState.LOADING))
     assert box.look(10) is Watch.WITHDRAWN  # a load counts from its beginning
+
+
+def test_what_was_read_of_one_target_is_not_told_of_the_next() -> None:
+    box = Box()
+    box.look(1000)
+    assert box.monitor.status().resident_share == 1.0
+    box.monitor.follow(box.how)
+    assert box.monitor.status().resident_share is None
 
 
 def test_what_the_driver_says_of_a_card_is_passed_on_and_silence_is_not() -> None:
