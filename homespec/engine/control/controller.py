@@ -163,7 +163,7 @@ class Controller:
     def _bet_on(self, prices: Prices, sequence_id: str, offer: Offer) -> Bet:
         """No more of a draft that may well be wrong than the sequence can lose."""
         bet = Bet(offer.drafter, self._experience.survival(sequence_id, offer))
-        if not offer.is_free or offer.drafter == CERTAIN:
+        if not _is_guess(offer):
             return bet
         return prices.affordable(bet, self._purses.held(sequence_id))
 
@@ -250,16 +250,16 @@ class Controller:
         self._settle(plan, times, outcomes, drafted)
 
     def _pay(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], num_drafted: int) -> None:
-        """What each sequence has won or lost by its draft, or would have."""
+        """What each sequence has won or lost by a guess, or would have."""
         spent = times.total_s / plan.prices.sequences_s - 1.0
         for outcome in outcomes:
-            if outcome.num_draft_tokens:
+            guesses = [offer for offer in plan.candidates[outcome.sequence_id].offers if _is_guess(offer)]
+            if outcome.num_draft_tokens and outcome.drafter in [each.drafter for each in guesses]:
                 won = (len(outcome.kept) - 1) / plan.prices.num_sequences - spent / num_drafted
                 self._purses.settle(outcome.sequence_id, won)
             else:
-                offers = plan.candidates[outcome.sequence_id].offers
                 first = outcome.kept[0] if outcome.kept else None  # None: the answer is over
-                was_right = any(each.token_ids and each.token_ids[0] == first for each in offers)
+                was_right = any(each.token_ids and each.token_ids[0] == first for each in guesses)
                 self._purses.watch(outcome.sequence_id, was_right=was_right)
 
     def _settle(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:
@@ -286,3 +286,8 @@ class Controller:
             spent_s=spent_s,
             plain_token_s=plain_s / prices.num_sequences,
         )
+
+
+def _is_guess(offer: Offer) -> bool:
+    """A draft that costs nothing to make, and may be wrong: what a purse is for."""
+    return offer.is_free and offer.drafter != CERTAIN

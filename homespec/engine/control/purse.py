@@ -1,4 +1,4 @@
-"""What a sequence may lose on drafts before they have shown what they are good for.
+"""What a sequence may lose on free drafts before they have shown what they are good for.
 
 A bet loses at most what its round takes longer than a plain one. A sequence starts with a little to lose, gets a small
 share of every round more, and keeps what its drafts win: so the first drafts are short, those of a text that repeats
@@ -25,11 +25,11 @@ class Purses:
         return self._held.get(sequence_id, START)
 
     def settle(self, sequence_id: str, won: float) -> None:
-        """A round with a draft of this sequence won so many plain rounds; a negative number were lost."""
+        """A round with a free draft of this sequence won so many plain rounds; a negative number were lost."""
         self._held[sequence_id] = max(self.held(sequence_id) + won, 0.0) + _INCOME
 
     def watch(self, sequence_id: str, *, was_right: bool) -> None:
-        """A round without a draft, beside one that existed and would have been right or wrong."""
+        """A round without a free draft, beside one that existed and would have been right or wrong."""
         held = self.held(sequence_id)
         if was_right:
             held = max(held, min(held + _WATCHED, START))

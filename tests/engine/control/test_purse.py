@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from homespec.engine.control import purse
 from homespec.engine.control.choose import Bet
 from homespec.engine.control.controller import Controller
+from homespec.engine.control.decision import Candidate, Offer, Outcome, RoundTimes
 from homespec.engine.control.prices import Prices
 from homespec.engine.control.purse import START, Purses
 
@@ -93,3 +94,21 @@ def test_a_text_that_repeats_itself_is_soon_drafted_to_the_full(name: str) -> No
     run = replay(machine, [{"free": steady(1.0)}], 40)
     assert max(run.depths(0, 2)) < CEILING
     assert min(run.depths(20)) >= 12
+
+
+@pytest.mark.parametrize("drafter", ["grammar", "draft", None])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_only_guesses_are_paid_for(drafter: str | None, is_right: bool) -> None:
+    """What is forced, takes time to make or was fixed by the request is no business of the purse."""
+    machine = Machine(MACHINES["q4_0"], {"draft": 0.01}, noise=0.0)
+    controller = Controller(machine.cost_model())
+    offers = [Offer("grammar", 8, [1] * 8, [None] * 8)] if drafter == "grammar" else [Offer("draft", 8)]
+    for now in range(10):
+        controller.plan([Candidate("s", now, offers if drafter else [], 0 if drafter else 8)])
+        text = [1] * 9 if is_right else [2]
+        rounds = RoundTimes(9, machine.verify(9), {})
+        controller.observe(rounds, [Outcome("s", text, drafter or "ngram", 8, len(text) - 1, [None] * 8)])
+    sure = Offer("suffix", CEILING, [1] * CEILING, [0.99] * CEILING)
+    depth = controller.plan([Candidate("s", 200, [sure])])["s"].num_draft_tokens
+    assert depth
+    assert machine.verify(1 + depth) <= 1.0 + START + 10 * 0.02
