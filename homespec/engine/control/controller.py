@@ -244,29 +244,28 @@ class Controller:
                 self.cost.observe_draft(name, len(mine), longest, plan.context, seconds)
         for outcome in outcomes:
             self._experience.learn(plan.candidates[outcome.sequence_id], outcome)
-        self._pay(plan, times, outcomes, len(drafted))
+        spent_s = times.total_s
+        self._pay(plan, spent_s, outcomes, len(drafted))
         if not drafted:
             self._plain_times.seen(self._now, times.verify_s / plan.prices.plain_s)
-        self._settle(plan, times, outcomes, drafted)
+        self._settle(plan, spent_s, outcomes, drafted)
 
-    def _pay(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], num_drafted: int) -> None:
+    def _pay(self, plan: _Plan, spent_s: float, outcomes: Sequence[Outcome], num_drafted: int) -> None:
         """What each sequence has won or lost by a guess, or would have."""
-        spent = times.total_s / plan.prices.sequences_s - 1.0
+        not_guessed = {CERTAIN, *plan.prices.draft_s}
+        lost = (spent_s / plan.prices.sequences_s - 1.0) / max(num_drafted, 1)
         for outcome in outcomes:
-            guesses = [offer for offer in plan.candidates[outcome.sequence_id].offers if _is_guess(offer)]
-            if outcome.num_draft_tokens and outcome.drafter in [each.drafter for each in guesses]:
-                won = (len(outcome.kept) - 1) / plan.prices.num_sequences - spent / num_drafted
-                self._purses.settle(outcome.sequence_id, won)
+            offers = plan.candidates[outcome.sequence_id].offers
+            if outcome.num_draft_tokens and offers and outcome.drafter not in not_guessed:
+                won = (len(outcome.kept) - 1) / plan.prices.num_sequences
+                self._purses.settle(outcome.sequence_id, won - lost)
             else:
-                first = outcome.kept[0] if outcome.kept else None  # None: the answer is over
-                was_right = any(each.token_ids and each.token_ids[0] == first for each in guesses)
-                self._purses.watch(outcome.sequence_id, was_right=was_right)
+                self._purses.watch(outcome.sequence_id, was_right=_was_guessed(offers, outcome.kept))
 
-    def _settle(self, plan: _Plan, times: RoundTimes, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:
+    def _settle(self, plan: _Plan, spent_s: float, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:
         """What the round was worth."""
-        prices = plan.prices
+        prices, plain_s = plan.prices, plan.prices.sequences_s
         num_tokens = sum([len(outcome.kept) for outcome in outcomes])
-        plain_s, spent_s = prices.sequences_s, times.total_s
         self._restraint.pass_time(spent_s)
         if plan.probing is not None:
             self._restraint.spend(spent_s - num_tokens / prices.num_sequences * plain_s)
@@ -291,3 +290,9 @@ class Controller:
 def _is_guess(offer: Offer) -> bool:
     """A draft that costs nothing to make, and may be wrong: what a purse is for."""
     return offer.is_free and offer.drafter != CERTAIN
+
+
+def _was_guessed(offers: Sequence[Offer], kept: Sequence[int]) -> bool:
+    """Whether a guess begins with the token that came; no token came to an answer that ended."""
+    first = kept[0] if kept else None
+    return any(offer.token_ids and offer.token_ids[0] == first for offer in offers if _is_guess(offer))
