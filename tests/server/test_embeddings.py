@@ -30,7 +30,7 @@ def bert(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
         pid = daemon.engine_pid
         yield daemon
         assert daemon.engine_pid == pid
-        assert daemon.is_idle()
+        eventually(daemon.is_idle, "nothing is left over")
         assert "Traceback" not in daemon.log()
         assert "estimated at" not in str(daemon.status()["events"])
 
@@ -180,7 +180,7 @@ def test_a_client_that_leaves_ends_its_request(bert: Daemon) -> None:
     before = bert.status()["counters"]["prompt_tokens"]
     with pytest.raises(httpx.TimeoutException):
         httpx.post(f"{bert.url}/v1/embeddings", json={"input": ["a" * 190] * 2048}, timeout=0.3)
-    eventually(lambda: bert.is_idle() or None, "nothing runs any more")
+    eventually(bert.is_idle, "nothing runs any more")
     assert bert.status()["counters"]["prompt_tokens"] - before < 2048 * 192
 
 
