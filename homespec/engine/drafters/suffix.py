@@ -22,6 +22,10 @@ MIN_CERTAINTY = 0.2
 """A draft ends where the chance that all of it is right falls below this."""
 MIN_MATCH = 2
 """One token alone says too little about the next one."""
+MIN_PAST_MATCH = 6
+"""Other answers say less: where fewer tokens agree they are right a quarter of the time, and would spoil what is known
+of confidences.
+"""
 _LOOK_BACK = 64
 """Tokens that a past answer is searched for; a longer match would say no more."""
 
@@ -70,10 +74,13 @@ class _Running:
         self.automaton.extend(token_ids[count:])
         self.known.extend(token_ids[count:])
 
-    def places(self, past: Sequence[SuffixAutomaton]) -> list[tuple[SuffixAutomaton, Place]]:
-        """Where the sequence has got to, in its own text and in each past one."""
+    def longest_match(self, past: Sequence[SuffixAutomaton]) -> tuple[SuffixAutomaton, Place]:
+        """Where the sequence has got to: in its own text, unless a past one agrees with it for longer."""
         others = [(each, self.cursors.setdefault(each, _Cursor()).read(each, self.known)) for each in past]
-        return [(self.automaton, self.automaton.repeated_tail), *others]
+        own = self.automaton, self.automaton.repeated_tail
+        return max(
+            [own, *(each for each in others if each[1].length >= MIN_PAST_MATCH)], key=lambda each: each[1].length
+        )
 
 
 class SuffixDrafter:
@@ -107,11 +114,10 @@ class SuffixDrafter:
         running = self._running.setdefault(request.slot_id, _Running())
         running.read(request.token_ids)
         past = self._past.automata(request.partition) if self._past is not None else ()
-        places = [each for each in running.places(past) if each[1].length >= MIN_MATCH]
-        if not places:
+        automaton, place = running.longest_match(past)
+        if place.length < MIN_MATCH:
             return Draft([], "no match")
-        steps = [(automaton, automaton.step(place)) for automaton, place in places]
-        automaton, step = max(steps, key=lambda each: _confidence(each[1]))
+        step = automaton.step(place)
         if _confidence(step) < request.min_confidence:
             return Draft([], "not sure")
         matched = step.place.length - 1 if step is not None else 0

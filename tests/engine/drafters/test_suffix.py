@@ -109,25 +109,36 @@ def test_a_list_that_lost_its_end_is_noticed() -> None:
     assert propose(drafter, text) == propose(SuffixDrafter(), list(text))
 
 
+SAID = [11, 12, 13, 14, 15, 16]
+"""As much as a past answer must have in common with the text."""
+
+
 def test_past_answers_are_drafted_from_within_one_partition() -> None:
     past = PastOutputs(MIB)
-    past.add("one", [11, 12, 13, 14, 15])
+    past.add("one", [*SAID, 17, 18])
     drafter = SuffixDrafter(past)
-    assert said(drafter, [4, 11, 12, 13], partition="one") == [14, 15]
-    assert said(drafter, [4, 11, 12, 13], slot_id=1, partition="other") == []
-    past.add("one", [14, 15, 16])
-    assert said(drafter, [4, 11, 12, 13, 14, 15], partition="one") == [16]
+    assert said(drafter, [4, *SAID], partition="one") == [17, 18]
+    assert said(drafter, [4, *SAID], slot_id=1, partition="other") == []
+    past.add("one", [*SAID[1:], 17, 18, 19])
+    assert said(drafter, [4, *SAID, 17, 18], partition="one") == [19]
 
 
 def test_no_draft_runs_from_one_past_answer_into_the_next() -> None:
     past = PastOutputs(MIB)
-    past.add("", [11, 12, 13])
-    past.add("", [14, 15])
-    assert said(SuffixDrafter(past), [11, 12]) == [13]
-    assert said(SuffixDrafter(past), [12, 13]) == []
+    past.add("", [*SAID, 17])
+    past.add("", [24, 25])
+    assert said(SuffixDrafter(past), SAID) == [17]
+    assert said(SuffixDrafter(past), [*SAID, 17]) == []
 
 
-def test_the_surer_of_its_own_text_and_the_past_decides() -> None:
+def test_a_few_tokens_in_common_with_a_past_answer_say_nothing() -> None:
+    past = PastOutputs(MIB)
+    past.add("", [*SAID, 17])
+    assert said(SuffixDrafter(past), [4, *SAID[1:]]) == []
+    assert said(SuffixDrafter(past), [*SAID[-2:], 40, *SAID[1:]], 1) == [40]
+
+
+def test_the_longer_match_of_its_own_text_and_the_past_decides() -> None:
     past = PastOutputs(MIB)
     past.add("", [1, 2, 3, 4, 5, 6, 50])
     own = [5, 6, 40, 1, 2, 3, 4, 5, 6]
@@ -137,9 +148,9 @@ def test_the_surer_of_its_own_text_and_the_past_decides() -> None:
 
 def test_what_is_forgotten_in_the_middle_of_an_answer_is_not_drafted_from() -> None:
     past = PastOutputs(MIB)
-    past.add("", [11, 12, 13, 14])
+    past.add("", [*SAID, 17, 18])
     drafter = SuffixDrafter(past)
-    assert said(drafter, [11, 12]) == [13, 14]
+    assert said(drafter, SAID) == [17, 18]
     for start in range(0, 40_000, 500):
         past.add("", list(range(1000 + start, 1500 + start)))
-    assert said(drafter, [11, 12]) == []
+    assert said(drafter, SAID) == []
