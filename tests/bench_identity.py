@@ -1,10 +1,10 @@
 """The first promise over a whole grid: `make bench-identity`.
 
-Every prompt is answered plainly and then with every drafter and every number of draft tokens, each request alone, with
-the settings of a strict engine. The grid is walked in rounds: in each, every drafter answers every prompt once, with a
-number of draft tokens that changes from prompt to prompt; after as many rounds as there are numbers the grid is whole.
-The full grid takes hours: `--into FILE` keeps every answer, and the same command goes on where it was stopped. The
-exit code is 1 when any token differs.
+Every prompt is answered plainly, alone, and then with every drafter and every number of draft tokens, with the settings
+of a strict engine: alone too, or with `--slots` several at once. The grid is walked in rounds: in each, every drafter
+answers every prompt once, with a number of draft tokens that changes from prompt to prompt; after as many rounds as
+there are numbers the grid is whole. The full grid takes hours: `--into FILE` keeps every answer, and the same command
+goes on where it was stopped. The exit code is 1 when any token differs.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ class Grid:
     """None for the whole grid."""
     drop: bool
     """Whether the drafter is taken away in the middle of each answer."""
+    num_slots: int = 1
+    """Drafted answers at once."""
+    model: Path | None = None
+    """None: the demo model."""
 
     def rounds(self) -> Iterator[list[Cell]]:
         """The plain answers, then a list per round and drafter."""
@@ -84,7 +88,8 @@ class Grid:
     @property
     def answers(self) -> dict[str, Any]:
         """What decides the answers beside a cell."""
-        return {"num_tokens": self.num_tokens, "drop": self.drop}
+        answers: dict[str, Any] = {"num_tokens": self.num_tokens, "drop": self.drop}
+        return answers if self.model is None else {**answers, "model": self.model.name}
 
 
 class Ledger:
@@ -132,10 +137,12 @@ class Walk:
         missing = [cell for cell in cells if cell not in self._ledger]
         if not missing:
             return
-        with self._engine(missing[0].drafter) as driver:
+        is_plain = missing[0] == missing[0].plain
+        num_slots = 1 if is_plain else self._grid.num_slots
+        with self._engine(missing[0].drafter, num_slots) as driver:
             assert driver.scheduler.exactness.verdict.strict, driver.scheduler.exactness.verdict.reason
-            for cell in missing:
-                self._ledger.add(cell, self._outcome(driver, cell))
+            for start in range(0, len(missing), num_slots):
+                self._answer_at_once(driver, missing[start : start + num_slots])
 
     def divergences(self, cells: Sequence[Cell]) -> list[Divergence]:
         """Where answers part from the plain ones."""
@@ -147,14 +154,25 @@ class Walk:
         )
         return [each for each in found if each is not None]
 
-    def _engine(self, drafter: str) -> AbstractContextManager[Driver]:
-        named = {"self": self._models.demo, "random": self._models.random_drafter}
+    def _engine(self, drafter: str, num_slots: int) -> AbstractContextManager[Driver]:
+        target = self._grid.model or self._models.demo
+        named = {"self": target, "random": self._models.random_drafter}
         draft = None if drafter in NEEDS_NO_FILE else named.get(drafter, Path(drafter))
-        return running(self._models.demo, draft=draft, n_ctx=4096, exactness="strict", kv_type="auto")
+        return running(target, draft=draft, n_ctx=4096, slots=num_slots, exactness="strict", kv_type="auto")
 
-    def _outcome(self, driver: Driver, cell: Cell) -> Outcome:
+    def _answer_at_once(self, driver: Driver, cells: Sequence[Cell]) -> None:
         driver.frames.clear()
-        sequence = driver.submit(
+        sequences = [self._ask(driver, cell) for cell in cells]
+        if self._grid.drop and cells[0] != cells[0].plain:
+            self._drop_in_the_middle(driver, sequences[0])
+        driver.drain()
+        for cell, sequence in zip(cells, sequences, strict=True):
+            answer = driver.answer(sequence)
+            outcome = Outcome(answer.token_ids, answer.speculation.drafted, answer.speculation.accepted)
+            self._ledger.add(cell, outcome)
+
+    def _ask(self, driver: Driver, cell: Cell) -> EngineSequence:
+        return driver.submit(
             ask(
                 chat(self._grid.prompts[cell.prompt]),
                 mode=cell.drafter if cell.drafter in NEEDS_NO_FILE else driver.roster.file_drafter,
@@ -164,11 +182,6 @@ class Walk:
                 ignore_eos=True,
             )
         )
-        if self._grid.drop and cell != cell.plain:
-            self._drop_in_the_middle(driver, sequence)
-        driver.drain()
-        answer = driver.answer(sequence)
-        return Outcome(answer.token_ids, answer.speculation.drafted, answer.speculation.accepted)
 
     def _drop_in_the_middle(self, driver: Driver, sequence: EngineSequence) -> None:
         while sequence.num_output_tokens < self._grid.num_tokens // 2:
@@ -221,10 +234,22 @@ def _parse(arguments: Sequence[str]) -> tuple[Grid, Path | None]:
     parser.add_argument("--draft-tokens", type=numbers, default=list(DRAFT_TOKENS))
     parser.add_argument("--rounds", type=int, help="so many instead of all")
     parser.add_argument("--drop", action="store_true", help="take the drafter away in the middle of each answer")
+    parser.add_argument("--slots", type=int, default=1, help="so many drafted answers at once")
+    parser.add_argument("--model", type=Path, help="another one than the demo model")
     parser.add_argument("--into", type=Path, help="keep the answers here, and go on with those that are there")
     given = parser.parse_args(arguments)
     prompts = list(_prompts(given.prompts))
-    grid = Grid(prompts, given.tokens, given.temperatures, given.drafters, given.draft_tokens, given.rounds, given.drop)
+    grid = Grid(
+        prompts=prompts,
+        num_tokens=given.tokens,
+        temperatures=given.temperatures,
+        drafters=given.drafters,
+        draft_tokens=given.draft_tokens,
+        num_rounds=given.rounds,
+        drop=given.drop,
+        num_slots=given.slots,
+        model=given.model,
+    )
     return grid, given.into
 
 
