@@ -121,6 +121,21 @@ def test_a_server_that_stays_busy_ends_the_bench_in_a_line(
     assert f"{other.url}: still busy after 100 s" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("num_pieces", [0, 1])
+def test_a_server_that_goes_silent_ends_the_bench_with_what_there_is(
+    options: Options, other: DaemonDouble, capsys: pytest.CaptureFixture[str], num_pieces: int
+) -> None:
+    def fall_silent(request: Any) -> None:
+        if first_turn(request) == "Question 3?":
+            other.chat, other.chat_stays_open = other.chat[:num_pieces], True
+
+    other.on_chat = fall_silent
+    assert bench(replace(options, against_timeout_s=1.0)) == ExitCode.FAILURE
+    complaint = capsys.readouterr().err
+    assert f"{other.url}: no text for 1 s, the limit of --against-timeout" in complaint
+    assert "no text for 1 s" in report(options)["ended_early"]
+
+
 @pytest.mark.parametrize("broken", [CUT, Cut(), refusal(500, "boom")])
 def test_an_answer_that_broke_off_once_counts_but_not_its_first_token(
     options: Options, other: DaemonDouble, broken: Reply | Cut
