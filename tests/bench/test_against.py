@@ -189,6 +189,12 @@ def test_a_server_that_refuses_the_warm_up_is_named(options: Options, other: Dae
         bench(options)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device on this system")
+def test_a_report_that_cannot_be_written_names_its_file(options: Options) -> None:
+    with pytest.raises(HomespecError, match=r"^/dev/full cannot be written: No space left"):
+        bench(replace(options, json="/dev/full"))
+
+
 def test_of_several_models_one_must_be_named(options: Options, other: DaemonDouble) -> None:
     answers(other, ["small", "large"])
     with pytest.raises(ConfigError, match="serves 2 models; name one with --against-model: small, large"):
