@@ -20,7 +20,7 @@ from homespec.engine.llama.vocab import Vocab
 from homespec.engine.model_status import model_status
 from homespec.engine.pace import Pace
 from homespec.errors import GpuMissing, RequestError
-from homespec.frames import EngineSettings, Frame, Loading, Snapshot
+from homespec.frames import DrafterOrder, EngineSettings, Frame, Loading, SetDrafter, Snapshot
 from homespec.status import (
     DeviceMemory,
     DraftState,
@@ -88,21 +88,10 @@ class EmbeddingScheduler:
     def cancel(self, request_id: str) -> None:
         self._embedder.cancel(request_id)
 
-    def set_drafter(self, mode: str) -> None:
-        """Remembered and shown; there is nothing that it could change."""
-        self._mode = mode
-
-    def withdraw(self, reason: str) -> None:
-        """There is no drafter whose memory could be given back."""
-
-    def readmit(self) -> None:
-        """There is no drafter that could come back."""
-
-    def admit(self) -> None:
-        """There is no drafter that was refused."""
-
-    def reload_drafter(self) -> None:
-        """There is no drafter to load."""
+    def obey(self, order: DrafterOrder) -> None:
+        """There is no drafter; the switch is remembered and shown."""
+        if isinstance(order, SetDrafter):
+            self._mode = order.mode
 
     def snapshot(self) -> EngineSnapshot:
         context = self._embedder.context
