@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from homespec.status import RequestPhase, RequestStatus, Status
+from homespec.tui.line import MUTED, Line, line
 from homespec.tui.request_table import head, in_order, row
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean, format_duration
 
 
