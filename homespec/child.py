@@ -47,21 +47,28 @@ class EngineChild:
 
     @classmethod
     async def start(cls, settings: EngineSettings) -> EngineChild:
-        """Start a process of its own session (Ctrl-C reaches the daemon only) and tell it what to load."""
+        """Start a process of its own session (Ctrl-C reaches the daemon only) and tell it what to load.
+
+        Raises EngineError when the system has no process to give.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",  # the working directory must not be able to shadow modules
-                "-m",
-                "homespec.engine",
-                str(theirs.fileno()),
-                pass_fds=(theirs.fileno(),),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=2,
-                start_new_session=True,
-                env=engine_environment(os.environ),
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-P",  # the working directory must not be able to shadow modules
+                    "-m",
+                    "homespec.engine",
+                    str(theirs.fileno()),
+                    pass_fds=(theirs.fileno(),),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=2,
+                    start_new_session=True,
+                    env=engine_environment(os.environ),
+                )
+            except OSError as error:
+                ours.close()
+                raise EngineError(f"could not be started: {error.strerror}") from error
         reader, writer = await asyncio.open_connection(sock=ours)
         child = cls(process, reader, writer)
         child.send(Start(settings))

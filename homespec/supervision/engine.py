@@ -69,7 +69,7 @@ class Engine:
 
     @classmethod
     async def start(cls, plan: Plan, withdrawn: str, receive: Receive) -> Engine:
-        """Have it load what the plan says, and pass on what it says."""
+        """Have it load what the plan says, and pass on what it says. Raises EngineError when there is no process."""
         settings = plan.start_with(withdrawn)
         return cls(await EngineChild.start(settings), plan, settings, receive)
 
