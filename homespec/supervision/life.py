@@ -127,8 +127,9 @@ class Life:
         self.stopped.set()
         self._called.set()
         self._requests.hold()
-        if self.engine is not None:
-            await self.engine.child.stop()
+        if (engine := self.engine) is not None:
+            engine.dismiss()
+            await engine.ended()
         await self.residents.stop()
 
     def kill(self, why: str = "") -> None:
