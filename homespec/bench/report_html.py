@@ -128,8 +128,8 @@ def _speeds(report: Report) -> Figure | None:
 
 
 def _sweeps(report: Report) -> list[Figure]:
-    colours = {str(side.drafter): _colours(report)[side.name] for side in report.sides if side.swept}
-    sweep = sweep_of(report)
+    sweep, colour_of = sweep_of(report), _colours(report)
+    colours = {str(side.drafter): colour_of[side.name] for side in report.sides if side.swept}
     return [
         _curves(series, "D, most tokens drafted per round", label, colours, unity=True)
         for series, label in ((sweep.lengths, "acceptance length"), (sweep.ratios, "speed ÷ plain"))

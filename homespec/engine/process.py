@@ -214,7 +214,7 @@ class EngineProcess:
     def _beat(self) -> None:
         crowd: CrowdWatch | None = None
         while True:
-            threading.Event().wait(HEARTBEAT_INTERVAL_S)
+            time.sleep(HEARTBEAT_INTERVAL_S)
             engine = self._engine
             scheduler = engine.scheduler if engine else None
             self._send(Heartbeat(scheduler.progress if scheduler else 0, bool(scheduler and scheduler.busy)))

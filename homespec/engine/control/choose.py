@@ -68,7 +68,7 @@ def choose(
 
 
 def pays(speed: float, plain_speed: float, *, takes_time: bool) -> bool:
-    """Whether a round with drafts is worth it, by expected tokens per second. takes_time: one of the drafts did."""
+    """Whether a round with drafts is worth it, by expected tokens per second. takes_time: to make one of them."""
     return speed > (plain_speed if takes_time else PREMIUM * plain_speed)
 
 

@@ -49,7 +49,6 @@ class EmbeddingScheduler:
         self._send = send
         self._devices = devices
         self._inbox = Inbox()
-        self._stopping = False
         self._mode = "off"
         self._pace = Pace()
         self.exactness = Exactness(unchecked(_NOTHING_TO_DRAFT))
@@ -67,15 +66,12 @@ class EmbeddingScheduler:
         return self._embedder.busy
 
     def run(self) -> None:
-        while not self._stopping:
+        while True:
             self._inbox.run(wait=not self.busy)
             was_busy = self.busy
             if was_busy:
                 self.step()
             self._report(force=was_busy and not self.busy)
-
-    def stop(self) -> None:
-        self._stopping = True
 
     def step(self) -> None:
         self.counters.prompt_tokens += self._embedder.step()
