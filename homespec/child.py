@@ -17,6 +17,8 @@ from homespec.frames import EngineSettings, Frame, FromEngine, Start, Stop
 from homespec.link import HEADER_BYTES, body_length, decode_from_engine, encode
 
 STOP_TIMEOUT_S = 1.5
+KILL_TIMEOUT_S = 10.0
+"""Giving the memory of a large model back takes seconds."""
 KILLED = "killed by SIGKILL"
 """How `wait` words what the out-of-memory killer does."""
 
@@ -47,21 +49,28 @@ class EngineChild:
 
     @classmethod
     async def start(cls, settings: EngineSettings) -> EngineChild:
-        """Start a process of its own session (Ctrl-C reaches the daemon only) and tell it what to load."""
+        """Start a process of its own session (Ctrl-C reaches the daemon only) and tell it what to load.
+
+        Raises EngineError when the system has no process to give.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",  # the working directory must not be able to shadow modules
-                "-m",
-                "homespec.engine",
-                str(theirs.fileno()),
-                pass_fds=(theirs.fileno(),),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=2,
-                start_new_session=True,
-                env=engine_environment(os.environ),
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-P",  # the working directory must not be able to shadow modules
+                    "-m",
+                    "homespec.engine",
+                    str(theirs.fileno()),
+                    pass_fds=(theirs.fileno(),),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=2,
+                    start_new_session=True,
+                    env=engine_environment(os.environ),
+                )
+            except OSError as error:
+                ours.close()
+                raise EngineError(f"could not be started: {error.strerror}") from error
         reader, writer = await asyncio.open_connection(sock=ours)
         child = cls(process, reader, writer)
         child.send(Start(settings))
@@ -98,13 +107,15 @@ class EngineChild:
         return f"exited with code {code}"
 
     async def stop(self) -> str:
-        """Ask it to end, then make it end."""
+        """Ask it to end, then make it end. One that not even that ends is given up: a driver holds it."""
         self.send(Stop())
-        try:
+        with suppress(TimeoutError):
             return await asyncio.wait_for(self.wait(), STOP_TIMEOUT_S)
-        except TimeoutError:
-            self.kill()
-            return await self.wait()
+        self.kill()
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(self.wait(), KILL_TIMEOUT_S)
+        self._writer.close()  # ends the frames
+        return f"has not ended {KILL_TIMEOUT_S:g} s after SIGKILL"
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):

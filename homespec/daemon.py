@@ -32,26 +32,17 @@ from homespec.server.app import create_app
 from homespec.service.announce import Announcer
 from homespec.service.changes import describe, following
 from homespec.service.listening import listen
+from homespec.service.log import log_to_stderr
 from homespec.service.notify import Notifier
 from homespec.status import Phase
-from homespec.supervision.gpu_wait import MissingGpu
 from homespec.supervision.limits import Limits
 from homespec.supervision.plan import Fit
-from homespec.supervision.rest import IdleRule
 from homespec.supervisor import Supervisor
-from homespec.units import one_line
 
 logger = logging.getLogger("homespec.daemon")
 
 DRAIN_TIMEOUT_S = 2.0
 """Time for streams to send their last event after a signal."""
-
-
-class _LineFormatter(logging.Formatter):
-    """One line per record, whatever is in the names that it mentions; a traceback follows as it is."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        return one_line(super().formatMessage(record))
 
 
 class _HttpServer(uvicorn.Server):
@@ -73,7 +64,7 @@ class Daemon:
         self._reread = reread
         self._answers = Answers()
         self._settings, self._offers = settings, Offers(settings, self._fit)
-        self._supervisor = Supervisor(self._offers.plan(self._offers.default), _limits(settings))
+        self._supervisor = Supervisor(self._offers.plan(self._offers.default), Limits.of(settings))
         self._cards = Cards()
         self._monitor = Monitor(self._supervisor, self._watching())
         self._supervisor.on_ready(lambda _: self._monitor.follow(self._watching()))
@@ -173,7 +164,7 @@ class Daemon:
         except HomespecError:
             self._settings, self._offers = old, old_offers
             raise
-        self._supervisor.set_limits(_limits(settings))
+        self._supervisor.set_limits(Limits.of(settings))
         self._monitor.follow(self._watching())
         logging.getLogger().setLevel(settings.log_level.upper())
         self._app = app
@@ -245,18 +236,6 @@ class Daemon:
                 loop.remove_signal_handler(number)
 
 
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        max_queue=settings.max_queue,
-        queue_timeout_s=settings.queue_timeout_s,
-        turn_s=settings.turn_s,
-        stall_timeout_s=settings.stall_timeout_s,
-        load_timeout_s=settings.load_timeout_s,
-        missing_gpu=MissingGpu(settings.gpu_wait_s, settings.gpu_missing),
-        idle=IdleRule(settings.idle_unload_s),
-    )
-
-
 def _card_addresses(supervisor: Supervisor) -> list[str]:
     snapshot = supervisor.ledger.snapshot
     return card_addresses(snapshot.devices) if snapshot else []
@@ -264,7 +243,7 @@ def _card_addresses(supervisor: Supervisor) -> list[str]:
 
 def serve(settings: Settings, reread: Callable[[], Settings]) -> ExitCode:
     """Run a daemon in this process. Raises HomespecError."""
-    _log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level)
     daemon = Daemon(settings, reread, Notifier.from_environment(os.environ))
     url = daemon.bind()
     logger.info("serving %s on %s", daemon.model_path.name, url)
@@ -292,11 +271,3 @@ def _welcome(url: str, settings: Settings) -> str:
         f"  watch:    homespec top{flag}\n"
         f"  stop:     Ctrl-C\n"
     )
-
-
-def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("sse_starlette").setLevel(logging.WARNING)

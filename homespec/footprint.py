@@ -132,8 +132,6 @@ class ModelFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What it could be as a drafter; `draft` for an ordinary model."""
     target_layers: tuple[int, ...] = ()
     """Layers of the target that a drafter of hidden states reads."""
-    target_width: int | None = None
-    """Width of the target that such a drafter was made for."""
     block_size: int | None = None
     is_in_target: bool = False
     """A block of the target's own file: it is loaded with the target, and where that is."""

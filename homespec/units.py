@@ -9,6 +9,7 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def format_bytes(num_bytes: int | None) -> str:
@@ -54,3 +55,8 @@ def one_line(text: str) -> str:
 def clean(text: str) -> str:
     """One line without control characters: what comes over the network must not steer the terminal."""
     return _CONTROL.sub(" ", text).strip()
+
+
+def clean_lines(text: str) -> str:
+    """The same for what a model wrote: line breaks, tabs and blanks stay."""
+    return _CONTROL_IN_LINES.sub("", text)

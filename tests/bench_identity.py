@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from homespec.engine.sequence import Sequence as EngineSequence
+from homespec.frames import SetDrafter
 from tests.kits.engines import Driver, ask, chat, running
 from tests.kits.identity import Divergence, divergence
 from tests.kits.models import Models
@@ -186,9 +187,9 @@ class Walk:
     def _drop_in_the_middle(self, driver: Driver, sequence: EngineSequence) -> None:
         while sequence.num_output_tokens < self._grid.num_tokens // 2:
             driver.scheduler.step()
-        driver.scheduler.set_drafter("off")
+        driver.scheduler.obey(SetDrafter("off"))
         driver.drain()
-        driver.scheduler.set_drafter("auto")
+        driver.scheduler.obey(SetDrafter("auto"))
         if driver.load_requests:
             driver.load_drafter()
 

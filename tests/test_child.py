@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import signal
+import socket
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import psutil
 import pytest
 
+from homespec import child
 from homespec.child import EngineChild, engine_environment
 from homespec.frames import EngineSettings, Ready
 from tests.daemons import Daemon, eventually, in_processes, running, session_members
@@ -34,6 +38,30 @@ def test_what_the_user_has_set_stays(users: dict[str, str], expected: dict[str, 
     given = {"HOME": "/home/me", **users}
     assert engine_environment(given) == {"HOME": "/home/me", **expected}
     assert given == {"HOME": "/home/me", **users}
+
+
+class Unkillable:
+    """A process inside a wedged driver."""
+
+    pid = 2**22 + 1
+    """Above all that Linux gives."""
+    returncode: int | None = None
+
+    async def wait(self) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_an_engine_that_nothing_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(child, "KILL_TIMEOUT_S", 0.05)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        process: Any = Unkillable()
+        engine = EngineChild(process, reader, writer)
+        assert await engine.stop() == "has not ended 0.05 s after SIGKILL"
+        assert [frame async for frame in engine.frames()] == []
 
 
 def environment_of(pid: int) -> dict[str, str]:

@@ -147,10 +147,15 @@ def _write(report: Report, options: Options) -> None:
         print(render_json(report))
     else:
         print_report(report, sys.stdout)
+    if options.json not in (None, STDOUT):
+        _save(Path(str(options.json)), render_json(report) + "\n")
+    if options.html is not None:
+        _save(options.html, render_html(report))
+
+
+def _save(path: Path, text: str) -> None:
+    """Raises HomespecError."""
     try:
-        if options.json not in (None, STDOUT):
-            Path(str(options.json)).write_text(render_json(report) + "\n", encoding="utf-8")
-        if options.html is not None:
-            options.html.write_text(render_html(report), encoding="utf-8")
-    except OSError as error:
-        raise HomespecError(f"{error.filename} cannot be written: {error.strerror}") from error
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:  # of a full disk it does not name the file
+        raise HomespecError(f"{path} cannot be written: {error.strerror}") from error

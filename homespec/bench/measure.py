@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from homespec.bench.patience import patiently
+from homespec.bench.patience import ServerSilent, patiently
 from homespec.bench.prompts import Prompt
 from homespec.bench.server_name import OURS, Remedies, named
 from homespec.bench.sides import Side
@@ -56,6 +55,8 @@ class Endpoint:
     fields: dict[str, Any]
     """What its requests carry beside the sampler and the messages."""
     remedies: Remedies = OURS
+    timeout_s: float | None = None
+    """Longest silence within an answer; None: as long as it takes."""
 
     @classmethod
     def of_daemon(cls, side: Side, client: Client, run_id: str) -> Endpoint:
@@ -96,13 +97,11 @@ class Asker:
         answer, has_begun = Answer(), False
         try:
             async with aclosing(endpoint.client.chat(body)) as chunks:
-                async for data in chunks:
+                async for data in _spoken(chunks, endpoint.timeout_s):
                     if not has_begun:
                         self.num_answering[endpoint.side.name] += 1
                         has_begun = True
                     answer.add(data)
-        except msgspec.DecodeError as error:
-            raise StreamCutError(f"something came that is not a chat chunk: {error}") from error
         except RequestError as error:
             if not answer.text:
                 raise
@@ -133,6 +132,21 @@ class Asker:
             draft_ms=_number(answer.reported.get("draft_ms")),
             verify_ms=_number(answer.reported.get("verify_ms")),
         )
+
+
+async def _spoken(chunks: AsyncGenerator[str, None], timeout_s: float | None) -> AsyncGenerator[str, None]:
+    """The same chunks. Raises ServerSilent when the next one is waited for longer than that."""
+    while True:
+        try:
+            async with asyncio.timeout(timeout_s):
+                data = await anext(chunks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise ServerSilent(
+                f"no text for {timeout_s:g} s, the limit of --against-timeout; see its log, or allow it longer"
+            ) from error
+        yield data
 
 
 def _stats(report: SpeculationReport) -> DraftStats:

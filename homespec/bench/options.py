@@ -10,6 +10,8 @@ from homespec.errors import ConfigError
 from homespec.stats import MAX_DRAFT_TOKENS
 
 MAX_TOKENS, PER_CATEGORY = 128, None
+AGAINST_TIMEOUT_S = 600.0
+"""The prompt of a small box takes minutes; whoever says nothing for longer has most likely hung."""
 QUICK_MAX_TOKENS, QUICK_PER_CATEGORY = 64, 5
 STDOUT = "-"
 
@@ -28,6 +30,8 @@ class Options:
     against_key: str | None = None
     against_model: str | None = None
     """None: the only one that it lists."""
+    against_timeout_s: float = AGAINST_TIMEOUT_S
+    """Longest silence within an answer of that server. Ours watches over itself."""
     drafters: tuple[str, ...] = ("auto",)
     max_draft_tokens: int | None = None
     sweep: tuple[int, ...] = ()

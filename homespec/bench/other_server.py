@@ -25,7 +25,7 @@ async def other_server(side: Side, options: Options, run_id: str) -> Endpoint:
     fields = {"model": model} if model else {}
     if {each.owned_by for each in listed} & _PARTS_ITS_CACHE:
         fields["cache_salt"] = f"bench-{run_id}"
-    return Endpoint(side, client, fields, THEIRS)
+    return Endpoint(side, client, fields, THEIRS, options.against_timeout_s)
 
 
 def choose(listed: Sequence[ListedModel], wanted: str | None, url: str) -> str | None:

@@ -37,6 +37,10 @@ class ServerBusy(HomespecError):
     """It is busy for longer than is waited for."""
 
 
+class ServerSilent(HomespecError):
+    """It took a request and says nothing of its answer; another try would wait as long."""
+
+
 class Course(Enum):
     """What follows an error."""
 

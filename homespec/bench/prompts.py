@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from homespec.bench.prompt_rows import Row, json_rows
+from homespec.bench.prompt_rows import SHAPE, Row, json_rows
 from homespec.bench.prompt_table import is_table, table_rows
 from homespec.errors import ConfigError
 
@@ -58,7 +58,7 @@ def parse_prompts(data: bytes, origin: str) -> PromptSet:
             f"fetch them with its prepare.py, then pass what that writes"
         )
     if not rows:
-        raise ConfigError(f"{origin} holds no prompt; each is {{'question_id', 'category', 'turns'}} in JSON")
+        raise ConfigError(f"{origin} holds no prompt; each is {SHAPE} in JSON")
     prompts, repeats = _once_each(known, origin)
     return PromptSet(tuple(prompts), tuple(_notes(origin, repeats, len(rows) - len(known))))
 

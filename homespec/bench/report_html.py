@@ -13,6 +13,7 @@ from homespec.bench import svg, words
 from homespec.bench.report import OVERALL, Group, Report, SideResult
 from homespec.bench.sides import PLAIN
 from homespec.bench.svg import Point, Row
+from homespec.bench.sweep import sweep_of
 from homespec.bench.verdict import TOLERANCE, Verdict
 from homespec.units import format_bytes
 
@@ -127,23 +128,11 @@ def _speeds(report: Report) -> Figure | None:
 
 
 def _sweeps(report: Report) -> list[Figure]:
-    """Acceptance length and speedup over D, one curve per drafter; the plain side is D = 0."""
-    swept = [side for side in report.sides if side.swept and side.name in report.overall.sides]
-    colours = {str(side.drafter): _colours(report)[side.name] for side in swept}
-    lengths: dict[str, list[Point]] = {}
-    ratios: dict[str, list[Point]] = {}
-    for side in swept:
-        drafter, limit = str(side.drafter), float(side.max_draft_tokens or 0)
-        length = report.overall.sides[side.name].acceptance_length
-        if length is not None:
-            lengths.setdefault(drafter, [Point(0, 1)]).append(Point(limit, length))
-        compared = report.overall.comparison(side.name)
-        if compared is not None and compared.ratio is not None:
-            point = Point(limit, compared.ratio, compared.low, compared.high)
-            ratios.setdefault(drafter, [Point(0, 1)]).append(point)
+    sweep, colour_of = sweep_of(report), _colours(report)
+    colours = {str(side.drafter): colour_of[side.name] for side in report.sides if side.swept}
     return [
         _curves(series, "D, most tokens drafted per round", label, colours, unity=True)
-        for series, label in ((lengths, "acceptance length"), (ratios, "speed ÷ plain"))
+        for series, label in ((sweep.lengths, "acceptance length"), (sweep.ratios, "speed ÷ plain"))
         if series
     ]
 

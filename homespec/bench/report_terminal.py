@@ -16,6 +16,7 @@ from rich.text import Text
 from homespec.bench import words
 from homespec.bench.axis import Axis, around_one
 from homespec.bench.report import OVERALL, Comparison, Report, SideResult
+from homespec.bench.sweep import Curves, sweep_of
 from homespec.bench.verdict import Verdict
 from homespec.units import clean
 
@@ -158,29 +159,19 @@ def _side_cells(group: str, side: str, result: SideResult) -> dict[str, str]:
 
 def _curves(report: Report, width: int) -> str:
     """Speed and acceptance length over D, a curve for each drafter; empty without a sweep."""
-    speeds: dict[str, dict[int, float]] = {}
-    lengths: dict[str, dict[int, float]] = {}
-    for side in report.sides:
-        if not side.swept or side.name not in report.overall.sides:
-            continue
-        drafter, limit = str(side.drafter), side.max_draft_tokens or 0
-        compared = report.overall.comparison(side.name)
-        if compared is not None and compared.ratio is not None:
-            speeds.setdefault(drafter, {0: 1.0})[limit] = compared.ratio
-        if (length := report.overall.sides[side.name].acceptance_length) is not None:
-            lengths.setdefault(drafter, {0: 1.0})[limit] = length
-    drawn = [("speed ÷ plain over D", speeds), ("acceptance length over D", lengths)]
+    sweep = sweep_of(report)
+    drawn = [("speed ÷ plain over D", sweep.ratios), ("acceptance length over D", sweep.lengths)]
     return "\n\n".join(_plot(title, curves, width) for title, curves in drawn if curves)
 
 
-def _plot(title: str, curves: dict[str, dict[int, float]], width: int) -> str:
+def _plot(title: str, curves: Curves, width: int) -> str:
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plotsize(min(width, _PLOT_WIDTH), _PLOT_HEIGHT)
     plotext.title(title)
     for marker, (drafter, points) in zip(cycle(_MARKERS), curves.items(), strict=False):
-        plotext.plot(list(points), list(points.values()), label=drafter, marker=marker)
-    plotext.xticks(sorted({limit for points in curves.values() for limit in points}))
+        plotext.plot([point.x for point in points], [point.y for point in points], label=drafter, marker=marker)
+    plotext.xticks(sorted({int(point.x) for points in curves.values() for point in points}))
     return str(plotext.build())
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from homespec.bench.costs import Costs, read_costs
@@ -15,6 +16,7 @@ from homespec.bench.prompts import Prompt
 from homespec.bench.schedule import schedule
 from homespec.bench.server_name import named
 from homespec.bench.trial import Failure, FailureKind, Trial
+from homespec.client.failures import UnreachableError
 from homespec.client.http import Client, decode_status
 from homespec.errors import ExitCode, HomespecError
 from homespec.status import EXACTNESS_PENDING, Phase, Status
@@ -131,7 +133,9 @@ class Runner:
     async def _settled(self) -> Status:
         """The daemon's status once its target answers and its own measurements are over. Raises HomespecError."""
         if (await self._status()).phase is Phase.IDLE:
-            await self._count_tokens("")  # whatever it is asked has it load
+            # Whatever it is asked has it load, which takes longer than an answer to this is waited for.
+            with suppress(UnreachableError):
+                await self._count_tokens("")
         await self._wait(lambda status: status.phase is Phase.READY, LOAD_TIMEOUT_S)
         status = await self._wait(lambda status: EXACTNESS_PENDING not in status.exactness_reason, EXACTNESS_TIMEOUT_S)
         if EXACTNESS_PENDING in status.exactness_reason:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from homespec.bench.patience import OF_THE_SET_UP, PromptFailed, PromptRefused, ServerBusy
+from homespec.bench.patience import OF_THE_SET_UP, PromptFailed, PromptRefused, ServerBusy, ServerSilent
 from homespec.client.failures import StreamCutError, UnreachableError
 from homespec.client.http import Client
 from homespec.errors import RequestError
@@ -38,7 +38,7 @@ def named(client: Client, remedies: Remedies = OURS) -> Iterator[None]:
         raise
     except UnreachableError as error:
         raise UnreachableError(f"nothing answers at {client.url}: {error}; start it, or pass another URL") from error
-    except (StreamCutError, ServerBusy) as error:
+    except (StreamCutError, ServerBusy, ServerSilent) as error:
         raise type(error)(f"{client.url}: {error}") from error
     except RequestError as error:
         status = error.info.status

@@ -79,6 +79,9 @@ def bench(
     url: Url = DEFAULT_URL,
     against: Annotated[str | None, typer.Option(metavar="URL", help="Another OpenAI server to compare with.")] = None,
     against_model: Annotated[str | None, typer.Option(metavar="NAME", help="Which of its models.")] = None,
+    against_timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="Longest silence of that server; 600.", min=1)
+    ] = None,
     drafter: Annotated[str, typer.Option(help="What drafts: names with commas.")] = "auto",
     max_draft_tokens: Annotated[int | None, typer.Option(metavar="D", help="Most tokens drafted per round.")] = None,
     sweep: Annotated[str | None, typer.Option(help="Compare several D: D=0,1,2,3,5,7,11,15.")] = None,
@@ -108,6 +111,7 @@ def bench(
                 against=against,
                 against_key=os.environ.get("OPENAI_API_KEY"),
                 against_model=against_model,
+                against_timeout_s=against_timeout or options.AGAINST_TIMEOUT_S,
                 drafters=options.split_names(drafter) or ("auto",),
                 max_draft_tokens=max_draft_tokens,
                 sweep=options.parse_sweep(sweep) if sweep is not None else (),

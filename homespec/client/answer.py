@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from homespec.client.failures import StreamCutError
 from homespec.status import SpeculationReport, Timings
 
 T = TypeVar("T")
@@ -78,8 +79,11 @@ class Answer:
     """All of `timings` and `speculative` by name, also what this version does not know."""
 
     def add(self, data: str) -> str:
-        """Take in one chunk; returns the text that it adds. Raises msgspec.DecodeError when it is not a chunk."""
-        chunk = _decoder.decode(data)
+        """Take in one chunk; returns the text that it adds. Raises StreamCutError when it is not a chunk."""
+        try:
+            chunk = _decoder.decode(data)
+        except msgspec.DecodeError as error:
+            raise StreamCutError(f"something came that is not a chat chunk: {error}") from error
         self.timings = _lenient(chunk.timings, Timings) or self.timings
         self.speculation = _lenient(chunk.speculative, SpeculationReport) or self.speculation
         self.usage = _lenient(chunk.usage, Usage) or self.usage

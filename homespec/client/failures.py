@@ -52,6 +52,8 @@ def reason_of(error: Exception) -> str:
             return clean(cause.strerror).lower()
         if isinstance(cause, OSError) and cause.errno:
             return os.strerror(cause.errno).lower()
+    if isinstance(error, httpx.ReadTimeout):
+        return f"no data for {error.request.extensions['timeout']['read']:g} s"
     if isinstance(error, httpx.TimeoutException):
         return "no answer in time"
     if isinstance(error, httpx.RemoteProtocolError):

@@ -53,6 +53,16 @@ class Drafting:
             drafted |= self.betting.draft(asking, sequences, drafted)
         return drafted
 
+    def forget(self, sequence: Sequence) -> None:
+        """It has ended. What has lost again and again gives its memory back, between two answers."""
+        if self.betting is None:
+            return
+        controller = self.betting.controller
+        controller.forget(sequence.id)
+        for name, reason in controller.hopeless().items():
+            if self._roster.park(name, reason):
+                controller.forgive(name)
+
     def limit(self, sequence: Sequence) -> int:
         """D may fill neither the context nor the answer: the bonus token needs a place in both."""
         asked = sequence.request.speculation.max_draft_tokens

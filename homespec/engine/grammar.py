@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -11,16 +11,11 @@ from llguidance import LLMatcher, LLTokenizer
 from llguidance.gbnf_to_lark import any_to_lark
 from numpy.typing import NDArray
 
+from homespec.engine.guided_schema import guided
 from homespec.errors import RequestError
 from homespec.frames import Constraint
 
-if TYPE_CHECKING:
-    from llguidance._lib import JsonCompileOptions
-
 MAX_CONSTRAINT_CHARS = 256 * 1024
-# Unbounded whitespace is a trap for small models: legal for ever, and never an answer.
-WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
-_JSON_DEFAULTS: JsonCompileOptions = {"whitespace_pattern": WHITESPACE}
 Around = Callable[[Constraint], str]
 """Writes a Lark grammar around a constraint whose kind is json_schema, regex or lark."""
 
@@ -100,7 +95,7 @@ class GrammarCompiler:
         except Exception as error:  # llguidance's converters raise bare Exceptions for faults in the user's text
             raise _refusal(constraint, str(error)) from error
         matcher = self._matcher(constraint, grammar)
-        if around is not None:  # alone first: a reason is about what was sent
+        if around is not None:  # alone first: a reason is about what was sent, and no text can end its frame early
             matcher = self._matcher(constraint, LLMatcher.grammar_from_lark(around(constraint)))
         return Grammar(matcher, self._vocab.n_vocab, constraint.param)
 
@@ -115,18 +110,15 @@ def _normal(constraint: Constraint) -> Constraint:
     """The same in json_schema, regex or lark."""
     match constraint.kind:
         case "json_schema":
-            return msgspec.structs.replace(constraint, text=_bounded(constraint.text))
+            return msgspec.structs.replace(constraint, text=_guided(constraint.text))
         case "grammar":
             return msgspec.structs.replace(constraint, kind="lark", text=any_to_lark(constraint.text))
     return constraint
 
 
-def _bounded(schema: str) -> str:
-    """The schema with bounds on white space, unless it sets its own."""
+def _guided(schema: str) -> str:
     value = msgspec.json.decode(schema)
-    if not isinstance(value, dict):
-        return schema
-    return msgspec.json.encode({**value, "x-guidance": {**_JSON_DEFAULTS, **value.get("x-guidance", {})}}).decode()
+    return msgspec.json.encode(guided(value)).decode() if isinstance(value, dict) else schema
 
 
 def _source(constraint: Constraint) -> str:

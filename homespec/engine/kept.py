@@ -33,15 +33,10 @@ class Kept:
 
     def get(self, key: str) -> Any:
         """None when there is nothing."""
-        with suppress(OSError, ValueError, AttributeError):
-            return json.loads(self._path.read_text(encoding="utf-8")).get(key)
-        return None
+        return self._read().get(key)
 
     def put(self, key: str, value: object) -> None:
-        known: dict[str, object] = {}
-        with suppress(OSError, ValueError):
-            known = json.loads(self._path.read_text(encoding="utf-8"))
-        known = dict(list(known.items())[-_MOST:]) | {key: value}
+        known = dict(list(self._read().items())[-_MOST:]) | {key: value}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
@@ -49,6 +44,12 @@ class Kept:
             temporary.replace(self._path)
         except OSError as error:
             logger.info("a measurement is not kept: %s: %s", self._path, error.strerror)
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(OSError, ValueError):
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            return found if isinstance(found, dict) else {}
+        return {}
 
 
 def context_key(context: Context, *more: object) -> str:

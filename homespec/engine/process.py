@@ -90,22 +90,17 @@ class EngineProcess:
                 self._answer(frame.request_id, partial(self._embed, engine, frame))
             case Cancel(request_id):
                 engine.scheduler.post(lambda: engine.scheduler.cancel(request_id))
-            case SetDrafter(mode):
-                engine.scheduler.post(lambda: engine.scheduler.set_drafter(mode))
-            case Withdraw(reason):
-                engine.scheduler.post_urgent(lambda: engine.scheduler.withdraw(reason))
-            case Readmit():
-                engine.scheduler.post(engine.scheduler.readmit)
+            case Withdraw():
+                engine.scheduler.post_urgent(lambda: engine.scheduler.obey(frame))
             case Admit():
                 self._settings = frame.applied_to(self._settings)  # the loader, which comes after, loads by these
-                engine.scheduler.post(engine.scheduler.admit)
-            case ReloadDrafter():
-                engine.scheduler.post(engine.scheduler.reload_drafter)
-            case Tokenize(request_id, text, special):
-                token_ids = engine.vocab.tokenize(text, add_special=False, parse_special=special)
-                self._link.send(Tokens(request_id, token_ids))
-            case Detokenize(request_id, token_ids):
-                self._answer(request_id, partial(self._detokenize, engine, request_id, token_ids))
+                engine.scheduler.post(lambda: engine.scheduler.obey(frame))
+            case SetDrafter() | Readmit() | ReloadDrafter():
+                engine.scheduler.post(lambda: engine.scheduler.obey(frame))
+            case Tokenize():
+                self._answer(frame.request_id, partial(self._tokenize, engine, frame))
+            case Detokenize():
+                self._answer(frame.request_id, partial(self._detokenize, engine, frame))
 
     def _answer(self, request_id: str, work: partial[None]) -> None:
         """A request's own fault, or our bug on its way in, ends that request only."""
@@ -124,14 +119,18 @@ class EngineProcess:
         sequence = engine.sequence(request)
         engine.scheduler.post(lambda: engine.scheduler.submit(sequence))
 
-    def _detokenize(self, engine: Engine | EmbeddingEngine, request_id: str, token_ids: list[int]) -> None:
-        for index, token_id in enumerate(token_ids):
+    def _tokenize(self, engine: Engine | EmbeddingEngine, request: Tokenize) -> None:
+        token_ids = engine.vocab.tokenize(request.text, add_special=False, parse_special=request.special)
+        self._link.send(Tokens(request.request_id, token_ids))
+
+    def _detokenize(self, engine: Engine | EmbeddingEngine, request: Detokenize) -> None:
+        for index, token_id in enumerate(request.token_ids):
             if not 0 <= token_id < engine.vocab.n_vocab:
                 raise RequestError(
                     f"tokens[{index}] = {token_id} is outside the vocabulary of {engine.vocab.n_vocab}",
                     param=f"tokens[{index}]",
                 )
-        self._link.send(Text(request_id, engine.vocab.detokenize(token_ids)))
+        self._link.send(Text(request.request_id, engine.vocab.detokenize(request.token_ids)))
 
     def _embed(self, engine: Engine | EmbeddingEngine, request: Embed) -> None:
         if engine.texts is None:
@@ -215,7 +214,7 @@ class EngineProcess:
     def _beat(self) -> None:
         crowd: CrowdWatch | None = None
         while True:
-            threading.Event().wait(HEARTBEAT_INTERVAL_S)
+            time.sleep(HEARTBEAT_INTERVAL_S)
             engine = self._engine
             scheduler = engine.scheduler if engine else None
             self._send(Heartbeat(scheduler.progress if scheduler else 0, bool(scheduler and scheduler.busy)))

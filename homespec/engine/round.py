@@ -87,6 +87,18 @@ class Round:
             results = [(block.sequence, block.kept, block.num_accepted) for block in blocks]
             self._drafting.betting.observe(self._batch.n_tokens, verify_s, rewind_s, drafted, results)
 
+    def take_first(self, sequence: Sequence) -> None:
+        """The token that follows a prompt, whose last chunk has just been read."""
+        logits = self._context.logits()[0]
+        try:
+            self._keep(sequence, sequence.choose(logits), logits)
+        except RequestError as error:
+            sequence.fail(error.info)
+
+    def forget(self, sequence: Sequence) -> None:
+        """It has ended; between two rounds."""
+        self._drafting.forget(sequence)
+
     def _blocks(self, sequences: list[Sequence], drafted: dict[str, Drafted], *, may_fill: bool) -> list[_Block]:
         rows = [[sequence.token_ids[-1], *drafted[sequence.id].token_ids] for sequence in sequences]
         num_rows = sum(len(each) for each in rows)
@@ -134,7 +146,7 @@ class Round:
             ):
                 row, num_kept = num_kept, num_kept + 1
                 block.num_accepted += from_draft
-                if self.keep(sequence, token, logits[row], from_draft=from_draft):
+                if self._keep(sequence, token, logits[row], from_draft=from_draft):
                     break
         except RequestError as error:
             sequence.fail(error.info)
@@ -178,7 +190,7 @@ class Round:
             assert block.sequence.slot_id is not None
             self._context.taps.publish(block.sequence.slot_id, block.checkpoint.n_past, first_row, count)
 
-    def keep(self, sequence: Sequence, token: int, logits: Logits, *, from_draft: bool = False) -> bool:
+    def _keep(self, sequence: Sequence, token: int, logits: Logits, *, from_draft: bool = False) -> bool:
         """Add a token to the answer, with what was asked for about it; True when it ends the answer."""
         num_top = sequence.request.num_logprobs
         logprob = None if num_top is None else token_logprob(logits, token, num_top)

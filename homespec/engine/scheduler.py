@@ -12,24 +12,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from homespec.engine.control.controller import Controller
 from homespec.engine.costs import Costs
+from homespec.engine.drafters.orders import obey
 from homespec.engine.drafters.roster import Roster
 from homespec.engine.embedding.embedder import Embedder, EmbeddingJob
 from homespec.engine.exactness import DISTRIBUTION, Exactness
 from homespec.engine.idle_work import IdleWork
 from homespec.engine.inbox import Inbox, Task
-from homespec.engine.llama.batch import Batch
 from homespec.engine.llama.context import Context
-from homespec.engine.llama.interrupt import Interrupt
 from homespec.engine.outbox import Outbox
 from homespec.engine.pace import Pace
+from homespec.engine.prefill import Prefill
 from homespec.engine.report import speculation_report, speculation_status
 from homespec.engine.round import Round
 from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
-from homespec.errors import Interrupted, KvCacheFull, RequestError
-from homespec.frames import Frame, Happened, Snapshot
+from homespec.errors import KvCacheFull
+from homespec.frames import DrafterOrder, Frame, Happened, Snapshot
 from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
 
 logger = logging.getLogger("homespec.engine.scheduler")
@@ -56,7 +55,6 @@ class Scheduler:
         self._context = context
         self._roster = roster
         self._num_running = num_running
-        self._prefill_chunk = prefill_chunk
         self._max_draft_tokens = max_draft_tokens
         self._outbox = Outbox(send, context.model.vocab)
         self._devices = devices
@@ -65,19 +63,17 @@ class Scheduler:
             context, context.params.n_seq_max - 1, on_clear=roster.close, only_in_order=exactness.required
         )
         self.costs = costs
-        self._controller = costs.controller if costs is not None else None
         self._round = Round(
             context,
             roster,
             max_draft_tokens=max_draft_tokens,
             pad_single=exactness.pad_single,
-            controller=self._controller,
+            controller=costs.controller if costs is not None else None,
         )
+        self._prefill = Prefill(context, roster, chunk=prefill_chunk)
         self.idle_work = IdleWork(context, self._slots, exactness, costs, send=send)
         self._embedder = embedder
-        self._batch = Batch(context.params.n_batch)
         self._inbox = Inbox()
-        self._hurry = Interrupt()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._stopping = False
@@ -95,7 +91,7 @@ class Scheduler:
     def post_urgent(self, task: Task) -> None:
         """The same, and a chunk of a prompt that is being read does not hold it up."""
         self._inbox.post(task)
-        self._hurry.set()
+        self._prefill.hurry.set()
 
     @property
     def busy(self) -> bool:
@@ -127,7 +123,7 @@ class Scheduler:
 
     def take_messages(self, *, wait: bool) -> None:
         """Do all that was posted; with `wait`, wait a moment for the first of it."""
-        self._hurry.clear()  # first: what comes from here on is not overlooked
+        self._prefill.hurry.clear()  # first: what comes from here on is not overlooked
         self._inbox.run(wait=wait)
 
     def submit(self, sequence: Sequence) -> None:
@@ -142,36 +138,16 @@ class Scheduler:
 
     def cancel(self, request_id: str) -> None:
         """Drop a request; its slot is free before the next step. Unknown ids are ignored: it may just have finished."""
-        for sequence in [*self._running, *self._waiting]:
-            if sequence.id == request_id:
-                if sequence in self._running:
-                    self._release(sequence)
-                else:
-                    self._waiting.remove(sequence)
+        for sequence in [each for each in self._running if each.id == request_id]:
+            self._release(sequence)
+        for sequence in [each for each in self._waiting if each.id == request_id]:
+            self._waiting.remove(sequence)
         if self._embedder is not None:
             self._embedder.cancel(request_id)
 
-    def set_drafter(self, mode: str) -> None:
-        self._roster.set_mode(mode)
-        self._report(force=True)
-
-    def withdraw(self, reason: str) -> None:
-        """Give the memory of drafters back; running answers go on, and their text does not depend on it."""
-        self._roster.withdraw(reason)
-        self._report(force=True)
-
-    def readmit(self) -> None:
-        self._roster.readmit()
-        self._report(force=True)
-
-    def admit(self) -> None:
-        """The draft file, which did not fit, does so now."""
-        self._roster.admit()
-        self._report(force=True)
-
-    def reload_drafter(self) -> None:
-        """Running answers go on without the drafter until it is back."""
-        self._roster.reload()
+    def obey(self, order: DrafterOrder) -> None:
+        """Change which drafters there are; everybody sees it at once."""
+        obey(self._roster, order)
         self._report(force=True)
 
     def step(self) -> None:
@@ -185,7 +161,7 @@ class Scheduler:
             for sequence in decoding:  # a chunk takes long: nobody's text waits for it
                 self._outbox.send_text(sequence)
         if prefilling is not None:
-            self._prefill(prefilling)
+            self._read_prompt(prefilling)
         if self._embedder is not None and self._embedder.busy:
             self.counters.prompt_tokens += self._embedder.step()
         self.progress += 1
@@ -232,38 +208,18 @@ class Scheduler:
         for sequence in decoding:
             self._emit(sequence)
 
-    def _prefill(self, sequence: Sequence) -> None:
-        assert sequence.slot_id is not None
-        start = sequence.num_computed_tokens
-        # Chunks end at multiples of the chunk size, so a prompt is cut in the same places whatever was reused.
-        end = min(start - start % self._prefill_chunk + self._prefill_chunk, len(sequence.token_ids))
-        is_last = end == len(sequence.token_ids)
-        self._batch.clear()
-        self._batch.add(sequence.token_ids[start:end], start, sequence.slot_id, num_outputs=int(is_last))
+    def _read_prompt(self, sequence: Sequence) -> None:
+        """A chunk of it, and the first token once it is read."""
         try:
-            self._context.decode_unless(self._hurry, self._batch)
-        except Interrupted:
-            return  # it is read anew after what was more urgent
+            self.counters.prompt_tokens += self._prefill.step(sequence)
         except KvCacheFull:
             self._make_room()
             return
-        sequence.num_computed_tokens = end
-        self.counters.prompt_tokens += end - start
-        if self._context.taps is not None:
-            self._context.taps.publish(sequence.slot_id, start, 0, end - start)
-        self._roster.prefill(sequence.request.speculation.mode, sequence.slot_id, sequence.token_ids[:end])
-        if is_last:
-            self._slots.share(sequence.slot_id, sequence.token_ids[:end])
-            self._take_first(sequence)
+        if not sequence.num_pending_tokens:
+            assert sequence.slot_id is not None
+            self._slots.share(sequence.slot_id, sequence.token_ids[:])
+            self._round.take_first(sequence)
             self._emit(sequence)
-
-    def _take_first(self, sequence: Sequence) -> None:
-        """The token that follows the prompt."""
-        logits = self._context.logits()[0]
-        try:
-            self._round.keep(sequence, sequence.choose(logits), logits)
-        except RequestError as error:
-            sequence.fail(error.info)
 
     def _make_room(self) -> bool:
         """Free KV memory: the probe's, else a kept prefix, else the youngest of several running sequences.
@@ -312,15 +268,7 @@ class Scheduler:
         tokens = sequence.token_ids[: sequence.num_computed_tokens]
         self._slots.release(sequence.slot_id, tokens, in_order=sequence.in_order)
         self._running.remove(sequence)
-        if self._controller is not None:
-            self._controller.forget(sequence.id)
-            self._park(self._controller)
-
-    def _park(self, controller: Controller) -> None:
-        """What has lost again and again gives its memory back, between two answers."""
-        for name, reason in controller.hopeless().items():
-            if self._roster.park(name, reason):
-                controller.forgive(name)
+        self._round.forget(sequence)
 
     def _report(self, *, force: bool) -> None:
         if self._pace.is_due(force=force):
@@ -331,6 +279,7 @@ class Scheduler:
         self.counters.draft_s, self.counters.verify_s = self._round.draft_s, self._round.verify_s
         context = self._context
         embedder = self._embedder
+        computed = {sequence.slot_id: sequence.num_computed_tokens for sequence in self._running}
         return EngineSnapshot(
             speculation=speculation_status(self._roster, self._round.totals, self._max_draft_tokens, self.costs),
             counters=self.counters,
@@ -340,12 +289,7 @@ class Scheduler:
             ),
             target_memory=context.memory_with_model + (embedder.context.memory if embedder else ModelMemory()),
             drafter_memory=self._roster.memory,
-            kv_used_tokens=min(self._kv_used_tokens(), context.n_ctx),
+            kv_used_tokens=min(self._slots.num_used_tokens(computed), context.n_ctx),
             kv_total_tokens=context.n_ctx,
             devices=self._devices(),
         )
-
-    def _kv_used_tokens(self) -> int:
-        """An upper bound: prefixes that slots share count more than once."""
-        busy = {sequence.slot_id: sequence.num_computed_tokens for sequence in self._running}
-        return sum(busy.get(slot.id, len(slot.token_ids)) for slot in self._slots.slots)

@@ -9,7 +9,7 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -142,6 +142,10 @@ class Slots:
             return False
         self._forget(min(kept, key=lambda slot: slot.last_used))
         return True
+
+    def num_used_tokens(self, computed: Mapping[int | None, int]) -> int:
+        """An upper bound: prefixes that slots share count more than once. computed: of those that are busy, by id."""
+        return sum(computed.get(slot.id, len(slot.token_ids)) for slot in self.slots)
 
     def repair(self) -> list[str]:
         """Compare the books with the cache, while nothing runs, and give up what differs; one line for each slot."""

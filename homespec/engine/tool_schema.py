@@ -15,7 +15,7 @@ from llguidance import LLMatcher
 
 from homespec.chat.argument_grammar import gaps_of
 from homespec.chat.tool_format import FORMATS
-from homespec.engine.grammar import WHITESPACE
+from homespec.engine.guided_schema import guided
 from homespec.errors import RequestError
 from homespec.frames import FunctionSpec, ToolUse
 
@@ -78,7 +78,7 @@ def _fault(schema: dict[str, Any], *, lenient: bool) -> str | None:
 
 
 def _text(schema: dict[str, Any], *, lenient: bool) -> str:
-    return json.dumps({**schema, "x-guidance": {"whitespace_pattern": WHITESPACE, "lenient": lenient}})
+    return json.dumps(guided(schema, lenient=lenient))
 
 
 def _without(value: Any, keys: tuple[str, ...]) -> Any:

@@ -108,19 +108,8 @@ class Stop(Frame, frozen=True):
     """End now; running requests are dropped."""
 
 
-ToEngine = (
-    Start
-    | Generate
-    | Embed
-    | Cancel
-    | SetDrafter
-    | Withdraw
-    | Readmit
-    | Admit
-    | ReloadDrafter
-    | Tokenize
-    | Detokenize
-    | Stop
-)
+DrafterOrder = SetDrafter | Withdraw | Readmit | Admit | ReloadDrafter
+"""Frames that change which drafters there are."""
+ToEngine = Start | Generate | Embed | Cancel | DrafterOrder | Tokenize | Detokenize | Stop
 Request = Generate | Embed | Tokenize | Detokenize
 """Frames that are answered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import time
@@ -13,6 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from homespec.headroom.readings import CardReading
+from homespec.steady import Steady
+
+logger = logging.getLogger("homespec.headroom")
 
 POLL_S = 0.5
 DEADLINE_S = 5.0
@@ -47,6 +51,7 @@ class Cards:
         self._lost: dict[str, asyncio.subprocess.Process] = {}
         """Those that are said to be lost, with the process that has said it first."""
         self._renew_at = 0.0
+        self._steady = Steady(logger, "asking NVML")
 
     def reading(self, address: str) -> CardReading:
         return self._latest.get(address, CardReading.unknown("NVML has not answered yet"))
@@ -55,7 +60,8 @@ class Cards:
         """Poll the cards that `addresses` names, until cancelled."""
         try:
             while True:
-                await self.poll(list(addresses()))
+                with self._steady.turn():
+                    await self.poll(list(addresses()))
                 await asyncio.sleep(POLL_S)
         finally:
             await self.close()
@@ -120,8 +126,11 @@ class Cards:
         line = await child.stdout.readline()
         if not line:
             return {"error": f"the NVML process ended with code {await child.wait()}"}
-        answer: dict[str, object] = json.loads(line)
-        return answer
+        with suppress(ValueError):
+            answer = json.loads(line)
+            if isinstance(answer, dict):
+                return answer
+        return {"error": f"the NVML process said {line!r}, which is no answer; something prints into its output"}
 
     async def _start(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(

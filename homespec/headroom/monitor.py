@@ -36,6 +36,7 @@ from homespec.status import (
     Transition,
     Watch,
 )
+from homespec.steady import Steady
 from homespec.units import format_bytes, format_duration
 
 logger = logging.getLogger("homespec.headroom")
@@ -99,7 +100,7 @@ class Monitor:
         self._waiting = Waiting(engine, self._how_to_reconsider, lambda change: self._record(Watch.ADMITTED, change))
         self._pause_s = how.poll_s
         self._reason = ""
-        self._fault = ""
+        self._steady = Steady(logger, "reading memory")
         self._counts = dict.fromkeys(Cause, 0)
         self._transitions: deque[Transition] = deque(maxlen=_KEPT_TRANSITIONS)
         self.pools: tuple[PoolStatus, ...] = ()
@@ -114,12 +115,8 @@ class Monitor:
         """Look again and again, until cancelled."""
         try:
             while True:
-                try:
+                with self._steady.turn():
                     self.look(time.monotonic())
-                except Exception as error:  # whatever one reading comes to, the next one must be taken
-                    if repr(error) != self._fault:
-                        logger.exception("reading memory failed")
-                    self._fault = repr(error)
                 await asyncio.sleep(self._pause_s)
         finally:
             self._waiting.close()

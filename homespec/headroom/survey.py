@@ -19,6 +19,7 @@ from homespec.headroom.answers import Answers, key_of
 
 DEADLINE_S = 30.0
 """A large vocabulary on a cold disk takes seconds; a hang takes for ever."""
+_END_TIMEOUT_S = 5.0
 _MAX_ANSWER_BYTES = 1024 * 1024
 _COMMAND = (sys.executable, "-P", "-m", "homespec.engine.surveyor")
 
@@ -45,7 +46,8 @@ class Survey:
 
     async def __aenter__(self) -> Survey:
         if self._answers.is_empty:
-            await self._start()
+            with suppress(EngineError):  # the first question finds out
+                await self._start()
         return self
 
     async def __aexit__(
@@ -92,22 +94,27 @@ class Survey:
     async def _start(self) -> asyncio.subprocess.Process:
         self._complaints.truncate(0)
         self._complaints.seek(0)
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=self._complaints,
-            start_new_session=True,
-            env=engine_environment(os.environ),
-            limit=_MAX_ANSWER_BYTES,
-        )
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=self._complaints,
+                start_new_session=True,
+                env=engine_environment(os.environ),
+                limit=_MAX_ANSWER_BYTES,
+            )
+        except OSError as error:
+            raise EngineError(f"the child could not be started: {error.strerror}") from error
         return self._process
 
     async def _last_words(self) -> str:
         """How the child ended, and the last line that it wrote on the way."""
-        process, self._process = self._process, None
-        assert process is not None
-        code = await process.wait()
+        assert self._process is not None
+        if (code := await _code(self._process)) is None:
+            await self._end()
+            return "closed its output and did not end"
+        self._process = None
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         self._complaints.seek(0)
         lines = [line for line in self._complaints.read().decode(errors="replace").splitlines() if line.strip()]
@@ -119,4 +126,11 @@ class Survey:
             return
         with suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        await _code(process)
+
+
+async def _code(process: asyncio.subprocess.Process) -> int | None:
+    """Of a process that is about to end; None when it does not, because a driver holds it."""
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(process.wait(), _END_TIMEOUT_S)
+    return None

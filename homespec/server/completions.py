@@ -6,12 +6,12 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from homespec.errors import RequestError
-from homespec.frames import Detokenize, Refused, Text, Tokenize, Tokens
+from homespec.frames import Detokenize, Text, Tokenize, Tokens
 from homespec.server.body import JsonRoute
 from homespec.server.document import BODY, ENGINE, EVENTS, answers
 from homespec.server.generate import generate
-from homespec.server.services import PartitionDep, Services, ServicesDep
+from homespec.server.question import ask
+from homespec.server.services import PartitionDep, ServicesDep
 from homespec.server.target import plan_of
 from homespec.wire.completion_shape import CompletionShape
 from homespec.wire.requests import CompletionRequest, DetokenizeRequest, TokenizeRequest
@@ -38,27 +38,16 @@ async def completions(
 
 
 @tokens_router.post("/tokenize", responses=answers(*BODY, *ENGINE))
-async def tokenize(body: TokenizeRequest, services: ServicesDep) -> dict[str, Any]:
+async def tokenize(request: Request, body: TokenizeRequest, services: ServicesDep) -> dict[str, Any]:
     """Token ids of a text, without BOS."""
-    answer = await _ask(services, Tokenize(request_id("tok"), body.content, body.parse_special))
+    answer, _ = await ask(request, services, Tokenize(request_id("tok"), body.content, body.parse_special))
     assert isinstance(answer, Tokens)
     return {"tokens": answer.token_ids}
 
 
 @tokens_router.post("/detokenize", responses=answers(*BODY, *ENGINE))
-async def detokenize(body: DetokenizeRequest, services: ServicesDep) -> dict[str, Any]:
+async def detokenize(request: Request, body: DetokenizeRequest, services: ServicesDep) -> dict[str, Any]:
     """Text of token ids, control tokens spelled out."""
-    answer = await _ask(services, Detokenize(request_id("tok"), body.tokens))
+    answer, _ = await ask(request, services, Detokenize(request_id("tok"), body.tokens))
     assert isinstance(answer, Text)
     return {"content": answer.text}
-
-
-async def _ask(services: Services, frame: Tokenize | Detokenize) -> Any:
-    job = services.supervisor.submit(frame)
-    try:
-        answer = await job.next()
-    finally:
-        services.supervisor.cancel(job)
-    if isinstance(answer, Refused):
-        raise RequestError.of(answer.error)
-    return answer

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from homespec.errors import RequestError
-from homespec.frames import Embed, Embedded, Refused
+from homespec.frames import Embed, Embedded
 from homespec.server.body import JsonRoute
 from homespec.server.document import BODY, ENGINE, NOTICE_HEADER, answers
 from homespec.server.generate import header_text
-from homespec.server.presence import CLIENT_GONE, unless_gone
-from homespec.server.services import Services, ServicesDep, client_of
+from homespec.server.question import ask
+from homespec.server.services import Services, ServicesDep
 from homespec.server.target import Target, target_of
 from homespec.wire.embeddings import EmbeddingRequest, OllamaEmbedRequest, OllamaPromptRequest, numbers
 from homespec.wire.responses import request_id
@@ -28,8 +25,8 @@ ollama_router = APIRouter(prefix="/api", route_class=JsonRoute)
 async def embeddings(request: Request, body: EmbeddingRequest, services: ServicesDep) -> Response:
     """Vectors of length 1, one for each text; refused where the model is not loaded to embed."""
     target = await target_of(request, services, body.model)
-    embedded, notices = await _embed(request, services, target, body.frame(request_id("embd")))
-    return _answered(body.answer(target.id, embedded) if embedded else None, notices)
+    embedded, headers = await _embed(request, services, target, body.frame(request_id("embd")))
+    return JSONResponse(body.answer(target.id, embedded), headers=headers)
 
 
 @ollama_router.post("/embed", responses=answers(*BODY, 404, *ENGINE, notices=True))
@@ -39,9 +36,7 @@ async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDe
     if body.only_loads:
         return JSONResponse({"model": target.id, "embeddings": []})
     started_at = time.perf_counter_ns()
-    embedded, notices = await _embed(request, services, target, body.frame(request_id("embd")))
-    if embedded is None:
-        return _answered(None, notices)
+    embedded, headers = await _embed(request, services, target, body.frame(request_id("embd")))
     answer = {
         "model": target.id,
         "embeddings": [numbers(vector) for vector in embedded.vectors],
@@ -49,7 +44,7 @@ async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDe
         "load_duration": 0,
         "prompt_eval_count": embedded.num_tokens,
     }
-    return _answered(answer, notices)
+    return JSONResponse(answer, headers=headers)
 
 
 @ollama_router.post("/embeddings", responses=answers(*BODY, 404, *ENGINE, notices=True))
@@ -58,25 +53,14 @@ async def embed_prompt(request: Request, body: OllamaPromptRequest, services: Se
     target = await target_of(request, services, body.model)
     if not body.prompt:
         return JSONResponse({"embedding": []})
-    embedded, notices = await _embed(request, services, target, body.frame(request_id("embd")))
-    return _answered({"embedding": numbers(embedded.vectors[0])} if embedded else None, notices)
+    embedded, headers = await _embed(request, services, target, body.frame(request_id("embd")))
+    return JSONResponse({"embedding": numbers(embedded.vectors[0])}, headers=headers)
 
 
 async def _embed(
     request: Request, services: Services, target: Target, frame: Embed
-) -> tuple[Embedded | None, Sequence[str]]:
-    """The vectors, None when the client has gone, and what was done differently. Raises RequestError."""
-    job = services.supervisor.submit(frame, client=client_of(request), plan=target.plan)
-    try:
-        answer = await unless_gone(request, job.next())
-    finally:
-        services.supervisor.cancel(job)
-    if isinstance(answer, Refused):
-        raise RequestError.of(answer.error)
-    return answer if isinstance(answer, Embedded) else None, job.notices
-
-
-def _answered(answer: dict[str, Any] | None, notices: Sequence[str]) -> Response:
-    if answer is None:
-        return Response(status_code=CLIENT_GONE)
-    return JSONResponse(answer, headers={NOTICE_HEADER: header_text(notices)} if notices else None)
+) -> tuple[Embedded, dict[str, str] | None]:
+    """The vectors, and the header that says what was done differently. Raises RequestError."""
+    embedded, notices = await ask(request, services, frame, target.plan)
+    assert isinstance(embedded, Embedded)
+    return embedded, {NOTICE_HEADER: header_text(notices)} if notices else None

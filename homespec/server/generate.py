@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from homespec.errors import RequestError
 from homespec.frames import Finished, Generate, Refused
@@ -55,12 +57,27 @@ async def generate(
             _cancel(supervisor, jobs)
             raise RequestError.of(first.error)
     if frames[0].stream:
-        response = framing(_cancelling(supervisor, jobs, answer_events(jobs, firsts, shape)))
+        response = framing(answer_events(jobs, firsts, shape))
     else:
         response = JSONResponse(shape.whole([first for first in firsts if isinstance(first, Finished)]))
     if notices := (*notices, *jobs[0].notices):
         response.headers[NOTICE_HEADER] = header_text(notices)
-    return response
+    return _Followed(response, partial(_cancel, supervisor, jobs))
+
+
+class _Followed(Response):
+    """Another response, and what is to be done after it: whatever ended it, and if its client left before it began."""
+
+    def __init__(self, response: Response, then: Callable[[], None]) -> None:
+        super().__init__(status_code=response.status_code)
+        self._response = response
+        self._then = then
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._then()
 
 
 def header_text(notices: Sequence[str]) -> str:
@@ -87,12 +104,3 @@ def _cancel(supervisor: Supervisor, jobs: Sequence[Job]) -> None:
 
 async def _firsts(jobs: Sequence[Job]) -> list[Any]:
     return [await job.next() for job in jobs]
-
-
-async def _cancelling(supervisor: Supervisor, jobs: Sequence[Job], events: Events) -> AsyncIterator[dict[str, Any]]:
-    """Whatever ends the stream early cancels the request."""
-    try:
-        async for event in events:
-            yield event
-    finally:
-        _cancel(supervisor, jobs)

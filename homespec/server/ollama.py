@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -145,11 +148,9 @@ def _running_card(services: Services, offer: Offer) -> dict[str, Any]:
 
 
 def _card(services: Services, offer: Offer) -> dict[str, Any]:
-    path = offer.path
-    stat = path.stat() if path.exists() else None
-    facts = services.facts(offer)
+    stat, facts = _stat(offer.path), services.facts(offer)
     # Of the file's name, size and time: reading a model to hash it would take minutes.
-    identity = f"{path}:{stat.st_size}:{stat.st_mtime_ns}" if stat else str(path)
+    identity = f"{offer.path}:{stat.st_size}:{stat.st_mtime_ns}" if stat else str(offer.path)
     return {
         "name": offer.id,
         "model": offer.id,
@@ -161,5 +162,12 @@ def _card(services: Services, offer: Offer) -> dict[str, Any]:
 
 
 def _modified(services: Services, offer: Offer) -> str:
-    seconds = offer.path.stat().st_mtime if offer.path.exists() else services.started_unix
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
+    stat = _stat(offer.path)
+    return datetime.fromtimestamp(stat.st_mtime if stat else services.started_unix, UTC).isoformat()
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None for a file that is gone, perhaps at this moment."""
+    with suppress(OSError):
+        return path.stat()
+    return None

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from homespec.errors import ErrorInfo, HomespecError, RequestError
-from homespec.frames import Refused, Tokenize
+from homespec.frames import Tokenize
 from homespec.offers import Offer
-from homespec.server.presence import CLIENT_GONE, unless_gone
-from homespec.server.services import Services, client_of
+from homespec.server.question import ask
+from homespec.server.services import Services
 from homespec.status import ChatFormat, ModelStatus
 from homespec.supervision.plan import Plan
 from homespec.wire.chat import UNKNOWN_TEMPLATE
@@ -49,18 +49,10 @@ async def target_of(request: Request, services: Services, name: str | None) -> T
     plan = await plan_of(services, offer)
     if plan.facts is None:
         await load(request, services, plan)
-    if plan.facts is None:
-        raise RequestError("the client is gone", status=CLIENT_GONE)
+    assert plan.facts is not None, "it has answered"
     return Target(offer.id, plan, plan.facts)
 
 
 async def load(request: Request, services: Services, plan: Plan) -> None:
     """Whatever a model is asked has it loaded; this costs it nothing."""
-    supervisor = services.supervisor
-    job = supervisor.submit(Tokenize(request_id("load"), ""), client=client_of(request), plan=plan)
-    try:
-        answer = await unless_gone(request, job.next())
-    finally:
-        supervisor.cancel(job)
-    if isinstance(answer, Refused):
-        raise RequestError.of(answer.error)
+    await ask(request, services, Tokenize(request_id("load"), ""), plan)

@@ -22,7 +22,7 @@ from homespec.frames import (
     Snapshot,
     Withdraw,
 )
-from homespec.status import EngineSnapshot
+from homespec.status import ModelMemory
 from homespec.supervision.plan import Plan
 
 logger = logging.getLogger("homespec.supervisor")
@@ -59,8 +59,8 @@ class Engine:
         self._receive = receive
         self.measured: Measured | None = None
         """What it has said of its exactness last."""
-        self.snapshot: EngineSnapshot | None = None
-        """Its latest."""
+        self.memory = ModelMemory()
+        """What its models hold, as it has said last."""
         self._ready_at: float | None = None
         self._load_error: HomespecError | None = None
         self._leaving: asyncio.Task[str] | None = None
@@ -69,7 +69,7 @@ class Engine:
 
     @classmethod
     async def start(cls, plan: Plan, withdrawn: str, receive: Receive) -> Engine:
-        """Have it load what the plan says, and pass on what it says."""
+        """Have it load what the plan says, and pass on what it says. Raises EngineError when there is no process."""
         settings = plan.start_with(withdrawn)
         return cls(await EngineChild.start(settings), plan, settings, receive)
 
@@ -138,6 +138,6 @@ class Engine:
             case Measured():
                 self.measured = frame
             case Snapshot(snapshot):
-                self.snapshot = snapshot
+                self.memory = snapshot.target_memory + snapshot.drafter_memory
             case LoadFailed(kind, message):
                 self._load_error = getattr(errors, kind, ModelError)(message)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from homespec.errors import HomespecError
+from homespec.errors import EngineError, HomespecError
 from homespec.frames import Frame
 from homespec.status import ModelStatus, Phase, StartCause
 from homespec.supervision.absence import Absence
@@ -127,8 +127,9 @@ class Life:
         self.stopped.set()
         self._called.set()
         self._requests.hold()
-        if self.engine is not None:
-            await self.engine.child.stop()
+        if (engine := self.engine) is not None:
+            engine.dismiss()
+            await engine.ended()
         await self.residents.stop()
 
     def kill(self, why: str = "") -> None:
@@ -205,7 +206,10 @@ class Life:
         self._stall = ""
         self.gpu_doubt.engine_started()
         self._state.begin_load(self.course.cause)
-        engine = self.engine = await Engine.start(plan, self.absence.pressure, self._hearing(plan).receive)
+        try:
+            engine = self.engine = await Engine.start(plan, self.absence.pressure, self._hearing(plan).receive)
+        except EngineError as error:
+            return Ended(str(error))
         if self.stopped.is_set() or plan is not self.plan:
             engine.dismiss()
         return await self._serve(engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from homespec.config import Settings
 from homespec.supervision.gpu_wait import MissingGpu
 from homespec.supervision.rest import IdleRule
 
@@ -24,3 +25,15 @@ class Limits:
     """Without progress of a load."""
     missing_gpu: MissingGpu
     idle: IdleRule
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        return cls(
+            max_queue=settings.max_queue,
+            queue_timeout_s=settings.queue_timeout_s,
+            turn_s=settings.turn_s,
+            stall_timeout_s=settings.stall_timeout_s,
+            load_timeout_s=settings.load_timeout_s,
+            missing_gpu=MissingGpu(settings.gpu_wait_s, settings.gpu_missing),
+            idle=IdleRule(settings.idle_unload_s),
+        )

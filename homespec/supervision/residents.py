@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from homespec.status import EngineSnapshot, ModelMemory, ResidentStatus
+from homespec.status import EngineSnapshot, ResidentStatus
 from homespec.supervision.engine import Engine
 from homespec.supervision.plan import Plan
 from homespec.supervision.rest import IdleRule, Rest
@@ -35,13 +35,7 @@ class Resident:
 
     @property
     def status(self) -> ResidentStatus:
-        return ResidentStatus(self.plan.model_id, self.engine.child.pid, self._memory, self.idle_s)
-
-    @property
-    def _memory(self) -> ModelMemory:
-        """As it has said last. Its drafter is on the way out."""
-        snapshot = self.engine.snapshot
-        return snapshot.target_memory + snapshot.drafter_memory if snapshot else ModelMemory()
+        return ResidentStatus(self.plan.model_id, self.engine.child.pid, self.engine.memory, self.idle_s)
 
 
 class Residents:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from homespec.status import Phase
+from homespec.steady import Steady
 from homespec.supervision.life import Life
 from homespec.supervision.load_clock import LoadClock
 from homespec.supervision.requests import Requests
 from homespec.supervision.rest import Rest
 from homespec.supervision.state import State
 from homespec.units import format_bytes, format_duration
+
+logger = logging.getLogger("homespec.supervisor")
 
 INTERVAL_S = 0.25
 
@@ -24,19 +28,15 @@ class Watch:
         self._state = state
         self._requests = requests
         self._load_clock = LoadClock()
+        self._steady = Steady(logger, "watching over the engine")
         requests.on_change = self.requests_changed
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_S)
-            now = time.monotonic()
-            self._requests.drop_overdue(now)
-            self._check_progress(now)
-            self._swap()
-            self._renew()
-            self._life.residents.rest(self._life.limits.idle)
-            self._rest()
+            with self._steady.turn():
+                self._look(time.monotonic())
 
     def requests_changed(self) -> None:
         """A request has come or gone."""
@@ -51,6 +51,14 @@ class Watch:
         if absence.idle:
             absence.idle = ""
             self._life.tell_engine(absence.frame)
+
+    def _look(self, now: float) -> None:
+        self._requests.drop_overdue(now)
+        self._check_progress(now)
+        self._swap()
+        self._renew()
+        self._life.residents.rest(self._life.limits.idle)
+        self._rest()
 
     def _check_progress(self, now: float) -> None:
         """Kill an engine whose load or decode loop makes no progress, or that does not speak at all."""

@@ -9,23 +9,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from homespec.client.http import Client
 from homespec.tui.admin import Outcome, cancel_request, reload_drafter
+from homespec.tui.dashboard import Dashboard
 from homespec.tui.export import file_name, self_contained, snapshot_json
 from homespec.tui.screens.confirm import Confirm
-from homespec.tui.screens.view import View
 from homespec.units import clean
 
 SNAPSHOT = "snapshot"
 """Name of a delivery: other files that Textual saves are no business of ours."""
 
 
-class Orders(App[None]):
-    """Base of the dashboard's app. What cannot be taken back is asked about first."""
+class Orders(Dashboard):
+    """What cannot be taken back is asked about first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel_request", "cancel request", show=False),
@@ -33,20 +32,6 @@ class Orders(App[None]):
         Binding("y", "copy_reason", "copy reason", show=False),
         Binding("e", "export", "export", show=False),
     ]
-
-    @property
-    def view(self) -> View:
-        """The screen of the dashboard that is shown."""
-        raise NotImplementedError
-
-    @property
-    def client(self) -> Client:
-        """Of the daemon on the screen."""
-        raise NotImplementedError
-
-    def ask(self, title: str, asking: Coroutine[None, None, Outcome]) -> None:
-        """Ask the daemon something and tell its answer under this title."""
-        raise NotImplementedError
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         yield SystemCommand("Cancel request", "End the selected request (x)", self.action_cancel_request)
@@ -81,7 +66,7 @@ class Orders(App[None]):
 
     def action_export(self) -> None:
         """Two files in the working directory; in a browser, two downloads."""
-        status = self.view.status
+        status = self.status
         if status is None:
             self._refuse("export", "no snapshot has come yet")
             return

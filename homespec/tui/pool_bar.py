@@ -7,7 +7,7 @@ from itertools import groupby
 
 from homespec.status import PoolStatus
 from homespec.tui.glyphs import TRACK, share_cells
-from homespec.tui.widgets.panel import FAINT, MUTED
+from homespec.tui.line import FAINT, MUTED
 
 Cell = tuple[str, str]
 """A sign and its style."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from homespec.status import RequestStatus, Status
 from homespec.tui.glyphs import TRACK, bar_cells
+from homespec.tui.line import FAINT, MUTED, Line, line, wrapped
 from homespec.tui.text import UNKNOWN, count, fit_right, fit_tail, number, percent
-from homespec.tui.widgets.panel import FAINT, MUTED, Line, line, wrapped
 from homespec.units import clean, format_duration, format_rate
 
 MIN_ID_WIDTH = 9

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.cells import cell_len, set_cell_size
 
-from homespec.units import clean, format_duration
+from homespec.units import clean, clean_lines, format_duration
 
 UNKNOWN = "–"
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
     """Lines of text without control characters, for what a model wrote."""
-    return _UNPRINTABLE.sub("", text).expandtabs(4)
+    return clean_lines(text).expandtabs(4)
 
 
 def fit(text: str, width: int) -> str:

@@ -121,6 +121,21 @@ def test_a_server_that_stays_busy_ends_the_bench_in_a_line(
     assert f"{other.url}: still busy after 100 s" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("num_pieces", [0, 1])
+def test_a_server_that_goes_silent_ends_the_bench_with_what_there_is(
+    options: Options, other: DaemonDouble, capsys: pytest.CaptureFixture[str], num_pieces: int
+) -> None:
+    def fall_silent(request: Any) -> None:
+        if first_turn(request) == "Question 3?":
+            other.chat, other.chat_stays_open = other.chat[:num_pieces], True
+
+    other.on_chat = fall_silent
+    assert bench(replace(options, against_timeout_s=1.0)) == ExitCode.FAILURE
+    complaint = capsys.readouterr().err
+    assert f"{other.url}: no text for 1 s, the limit of --against-timeout" in complaint
+    assert "no text for 1 s" in report(options)["ended_early"]
+
+
 @pytest.mark.parametrize("broken", [CUT, Cut(), refusal(500, "boom")])
 def test_an_answer_that_broke_off_once_counts_but_not_its_first_token(
     options: Options, other: DaemonDouble, broken: Reply | Cut
@@ -172,6 +187,12 @@ def test_a_server_that_refuses_the_warm_up_is_named(options: Options, other: Dae
     other.on_chat = lambda _: refusal(400, "top_k is unknown")
     with pytest.raises(HomespecError, match=re.escape(f"{other.url} does not answer the warm-up: top_k is unknown")):
         bench(options)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device on this system")
+def test_a_report_that_cannot_be_written_names_its_file(options: Options) -> None:
+    with pytest.raises(HomespecError, match=r"^/dev/full cannot be written: No space left"):
+        bench(replace(options, json="/dev/full"))
 
 
 def test_of_several_models_one_must_be_named(options: Options, other: DaemonDouble) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from homespec.bench import patience
-from homespec.bench.patience import Course, PromptFailed, PromptRefused, ServerBusy, course, patiently
+from homespec.bench.patience import Course, PromptFailed, PromptRefused, ServerBusy, ServerSilent, course, patiently
 from homespec.client.failures import StreamCutError, UnreachableError
 from homespec.errors import HomespecError, RequestError
 
@@ -57,6 +57,7 @@ def test_what_a_status_leads_to(statuses: list[int], expected: Course) -> None:
 def test_what_other_errors_lead_to() -> None:
     assert course(StreamCutError("cut")) is Course.AGAIN
     assert course(UnreachableError("the connection closed early")) is Course.AGAIN
+    assert course(ServerSilent("no text")) is Course.END
     assert course(HomespecError("anything")) is Course.END
 
 

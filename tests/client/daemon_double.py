@@ -41,6 +41,7 @@ class Reply:
     status: int
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
+    after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Received:
 
 
 async def _send(writer: asyncio.StreamWriter, reply: Reply) -> None:
+    await asyncio.sleep(reply.after_s)
     extra = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
     head = f"HTTP/1.1 {reply.status} {REASONS[reply.status]}\r\ncontent-length: {len(reply.body)}\r\n{extra}\r\n"
     writer.write(head.encode() + reply.body)

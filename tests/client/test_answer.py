@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 
 from homespec.client.answer import Answer
+from homespec.client.failures import StreamCutError
 
 
 def chunk(content: str | None = None, finish_reason: str | None = None, **fields: object) -> str:
@@ -72,5 +72,5 @@ def test_usage_is_what_the_last_chunk_that_has_it_says() -> None:
 
 
 def test_what_is_no_chunk_is_refused() -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(StreamCutError, match="not a chat chunk"):
         Answer().add("hello")

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from homespec.client import http
 from homespec.client.failures import StreamCutError, UnreachableError, describe
 from homespec.client.http import Client, ListedModel
 from homespec.errors import ExitCode, RequestError
@@ -35,6 +36,13 @@ async def test_a_bare_host_and_port_will_do(daemon: DaemonDouble) -> None:
 async def test_a_daemon_that_is_not_healthy_is_still_there(daemon: DaemonDouble) -> None:
     daemon.replies["/health"] = Reply(503, b"{}")
     await Client(daemon.url).check()
+
+
+async def test_silence_is_told_with_its_length(daemon: DaemonDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "EVENTS_TIMEOUT_S", 0.2)
+    daemon.replies["/status"] = Reply(200, b"{}", after_s=60)
+    with pytest.raises(UnreachableError, match=r"^no data for 0\.2 s$"):
+        await Client(daemon.url).status()
 
 
 async def test_a_proxy_is_not_asked_for_the_loopback(daemon: DaemonDouble, monkeypatch: pytest.MonkeyPatch) -> None:

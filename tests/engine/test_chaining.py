@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from homespec.engine.drafters.drafter import DraftRequest
-from homespec.frames import Constraint
+from homespec.frames import Constraint, SetDrafter, Withdraw
 from tests.kits.drafters import RecordingDrafter, ScriptedDrafter, continuation_of
 from tests.kits.engines import SCRIPTED, Answer, Driver, ask, running
 from tests.kits.gguf_kit import follow
@@ -48,11 +48,11 @@ def test_the_order_is_told_as_it_is(driver: Driver) -> None:
         return speculation.drafter, speculation.order
 
     assert told() == ("draft", ("grammar", "suffix", "draft"))
-    driver.scheduler.withdraw("withdrawn")
+    driver.scheduler.obey(Withdraw("withdrawn"))
     assert told() == ("suffix", ("grammar", "suffix", "ngram"))
-    driver.scheduler.set_drafter("ngram")
+    driver.scheduler.obey(SetDrafter("ngram"))
     assert told() == ("ngram", ("grammar", "ngram"))
-    driver.scheduler.set_drafter("off")
+    driver.scheduler.obey(SetDrafter("off"))
     assert told() == (None, ())
 
 
@@ -147,7 +147,7 @@ class TestNothingStaysBehind:
         expected = self.golden(engine, mode)
         sequence = engine.submit(ask(GOLDEN, mode="auto", max_tokens=60, partition="golden", ignore_eos=True))
         for switch in ("ngram", "off", "suffix", "auto"):
-            engine.scheduler.set_drafter(switch)
+            engine.scheduler.obey(SetDrafter(switch))
             for _ in range(3):
                 engine.scheduler.step()
         engine.load_drafter()

@@ -97,6 +97,14 @@ def test_a_constraint_that_cannot_be_honoured_is_refused_with_the_reason(
     assert "\n" not in str(caught.value)
 
 
+def test_a_grammar_cannot_break_out_of_what_is_put_around_it(engine: Driver) -> None:
+    """Text that is no grammar by itself, and makes one together with the rules for thinking."""
+    broken = Constraint("grammar", 'start: "a"\n}) | (%lark {\nstart: "b"', "grammar")
+    thinking = ChatPrompt(chat("hi"), markers=("<think>", "</think>"), reasoning=("<think>", "</think>"))
+    with pytest.raises(RequestError, match="cannot be honoured"):
+        engine.engine.sequence(msgspec.structs.replace(ask("", constraint=broken), prompt=thinking))
+
+
 def test_a_drafter_cannot_put_an_illegal_token_through(engine: Driver) -> None:
     [plain] = engine.run(ask(QUESTION, mode="off", max_tokens=60, constraint=COUNT))
     [drafted] = engine.run(ask(QUESTION, mode="ngram", max_draft_tokens=8, max_tokens=60, constraint=COUNT))

@@ -203,6 +203,6 @@ def test_a_stop_that_is_only_obeyed_behind_its_block_is_noticed(
         return same_answer(plain, drafted)
 
     assert same()
-    keep = Round.keep
-    monkeypatch.setattr(Round, "keep", lambda *arguments, **named: keep(*arguments, **named) and False)
+    keep = Round._keep
+    monkeypatch.setattr(Round, "_keep", lambda *arguments, **named: keep(*arguments, **named) and False)
     assert not same()

@@ -18,6 +18,7 @@ from homespec.engine.llama.context import Context
 from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.sampling.chain import Logits
+from homespec.frames import SetDrafter
 from tests.kits.drafters import Script, ScriptedDrafter
 from tests.kits.engines import SCRIPTED, Driver, ask, running
 from tests.kits.memory_kit import WINDOW
@@ -36,7 +37,7 @@ def driver(request: pytest.FixtureRequest, models: Models) -> Iterator[Driver]:
     # A server that starts without drafting keeps no snapshots, and copies states once drafting is switched on.
     mode = "off" if kind.endswith("without-snapshots") else "auto"
     with running(_path(models, kind), draft=SCRIPTED, n_ctx=512, drafter_mode=mode) as engine:
-        engine.scheduler.set_drafter("auto")
+        engine.scheduler.obey(SetDrafter("auto"))
         assert engine.context.num_snapshots == (4 if kind == "hybrid" else 0)
         yield engine
         assert engine.scheduler._slots.repair() == []

@@ -9,7 +9,7 @@ import pytest
 
 from homespec.engine.drafters.drafter import Draft, DraftRequest
 from homespec.errors import DecodeError
-from homespec.frames import Delta, Finished, Frame, Generate, Snapshot
+from homespec.frames import Delta, Finished, Frame, Generate, SetDrafter, Snapshot
 from tests.kits.drafters import ScriptedDrafter, continuation_of
 from tests.kits.engines import SCRIPTED, Answer, Driver, ask, chat, running
 from tests.kits.gguf_kit import follow
@@ -358,11 +358,11 @@ def test_switching_drafters_in_the_middle_of_an_answer_changes_nothing(driver: D
         modes = iter(("off", "ngram", "auto", "draft", "off", "auto") * 20)
         while driver.scheduler.busy:
             driver.scheduler.step()
-            driver.scheduler.set_drafter(next(modes))
+            driver.scheduler.obey(SetDrafter(next(modes)))
             if driver.drafter_status().state == "loading":
                 driver.load_drafter()
         assert driver.answer(sequence).token_ids == plain.token_ids
-        driver.scheduler.set_drafter("auto")
+        driver.scheduler.obey(SetDrafter("auto"))
         if driver.drafter_status().state == "loading":
             driver.load_drafter()
 

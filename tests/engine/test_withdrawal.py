@@ -11,7 +11,7 @@ import pytest
 
 from homespec.engine.build import build_drafter
 from homespec.errors import DrafterError
-from homespec.frames import Generate
+from homespec.frames import Admit, Generate, Readmit, ReloadDrafter, SetDrafter, Withdraw
 from homespec.status import DraftState
 from homespec.units import MIB
 from tests.kits import engines
@@ -42,13 +42,13 @@ def test_the_text_is_the_same_when_the_drafter_goes_and_comes_back(
     for _ in range(steps):
         driver.scheduler.step()
     drafted = sequence.stats.num_draft_tokens
-    driver.scheduler.withdraw(REASON)
+    driver.scheduler.obey(Withdraw(REASON))
     assert driver.drafter_status().state is DraftState.OFF
     assert driver.drafter_status().reason == REASON
     assert driver.roster.memory.total_bytes == 0
     for _ in range(steps):
         driver.scheduler.step()
-    driver.scheduler.readmit()
+    driver.scheduler.obey(Readmit())
     assert driver.drafter_status().state is DraftState.LOADING
     driver.load_drafter()
     driver.drain()
@@ -64,7 +64,7 @@ def test_a_drafter_that_did_not_fit_comes_in_the_middle_of_an_answer(models: Mod
         for _ in range(5):
             driver.scheduler.step()
         assert sequence.stats.num_draft_tokens == driver.load_requests == 0
-        driver.scheduler.admit()
+        driver.scheduler.obey(Admit(None, None, None))
         assert driver.load_requests == 1
         driver.load_drafter()
         driver.drain()
@@ -79,7 +79,7 @@ def test_a_reload_in_the_middle_of_an_answer_changes_nothing_but_the_drafter(dri
     for _ in range(5):
         driver.scheduler.step()
     loads = driver.load_requests
-    driver.scheduler.reload_drafter()
+    driver.scheduler.obey(ReloadDrafter())
     assert driver.drafter_status().state is DraftState.LOADING
     assert driver.load_requests == loads + 1
     driver.scheduler.step()
@@ -90,25 +90,25 @@ def test_a_reload_in_the_middle_of_an_answer_changes_nothing_but_the_drafter(dri
 
 
 def test_a_reload_does_not_overrule_what_keeps_the_drafter_out(driver: Driver) -> None:
-    driver.scheduler.withdraw(REASON)
-    driver.scheduler.reload_drafter()
+    driver.scheduler.obey(Withdraw(REASON))
+    driver.scheduler.obey(ReloadDrafter())
     assert (driver.drafter_status().state, driver.drafter_status().reason) == (DraftState.OFF, REASON)
-    driver.scheduler.readmit()
+    driver.scheduler.obey(Readmit())
     driver.load_drafter()
-    driver.scheduler.set_drafter("off")
-    driver.scheduler.reload_drafter()
+    driver.scheduler.obey(SetDrafter("off"))
+    driver.scheduler.obey(ReloadDrafter())
     assert driver.drafter_status().state is DraftState.OFF
     assert "'off'" in driver.drafter_status().reason
 
 
 def test_a_reload_gives_a_drafter_that_broke_another_try(driver: Driver) -> None:
     driver.roster.failed("draft", "broke: on purpose")
-    driver.scheduler.reload_drafter()
+    driver.scheduler.obey(ReloadDrafter())
     assert driver.drafter_status().state is DraftState.LOADING
 
 
 def test_a_request_that_names_the_drafter_is_told_why_it_is_out(driver: Driver) -> None:
-    driver.scheduler.withdraw(REASON)
+    driver.scheduler.obey(Withdraw(REASON))
     [answer] = driver.run(ask("abc", mode="draft", max_tokens=4))
     assert answer.speculation.state == "off"
     assert REASON in answer.speculation.reason
@@ -119,7 +119,7 @@ def test_an_engine_that_starts_under_pressure_does_not_load_it(models: Models) -
     with engines.running(models.random, draft=models.random, withdrawn=REASON) as driver:
         assert driver.load_requests == 0
         assert driver.drafter_status().reason == REASON
-        driver.scheduler.readmit()
+        driver.scheduler.obey(Readmit())
         assert driver.load_requests == 1
 
 
@@ -151,8 +151,8 @@ def test_loading_and_unloading_leaks_nothing(models: Models) -> None:
     with engines.running(models.random, draft=models.random, threads=1) as driver:
 
         def cycle() -> None:
-            driver.scheduler.withdraw(REASON)
-            driver.scheduler.readmit()
+            driver.scheduler.obey(Withdraw(REASON))
+            driver.scheduler.obey(Readmit())
             loader = threading.Thread(target=driver.load_drafter)  # as in the engine, a thread for each load
             loader.start()
             loader.join()

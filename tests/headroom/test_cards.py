@@ -197,6 +197,14 @@ async def test_a_process_that_dies_is_told(tmp_path: Path, driver: Path) -> None
         assert here.cards.reading(BIG) == BIG_READING
 
 
+async def test_what_is_no_answer_is_told(tmp_path: Path, driver: Path) -> None:
+    """A library that talks to stdout."""
+    (tmp_path / "sitecustomize.py").write_text("print('WARNING: old driver', flush=True)\n")
+    async with box(tmp_path, driver, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as here:
+        await here.cards.poll([BIG])
+        assert "said b'WARNING: old driver\\n', which is no answer" in here.cards.reading(BIG).source
+
+
 async def test_another_package_of_the_same_name_is_named(tmp_path: Path, driver: Path) -> None:
     (tmp_path / "pynvml.py").write_text("class NVMLError(Exception): ...\n")
     async with box(tmp_path, driver, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as here:

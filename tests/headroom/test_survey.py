@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from homespec.errors import EngineError
 from homespec.footprint import Described, DescribeModel, Devices, Failed, ListDevices
+from homespec.headroom import survey as survey_module
 from homespec.headroom.survey import Survey
 from tests.kits.models import Models
 
@@ -37,6 +39,19 @@ async def test_an_exit_is_told_with_its_code() -> None:
 
 async def test_a_hang_ends_at_the_deadline() -> None:
     assert await reason("import time; time.sleep(600)", deadline_s=0.2) == "no answer within 0.2 s"
+
+
+async def test_one_that_falls_silent_and_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_module, "_END_TIMEOUT_S", 0.2)
+    assert await reason("import os, time; os.close(1); time.sleep(600)") == "closed its output and did not end"
+    children = psutil.Process().children()
+    assert not any("time.sleep(600)" in " ".join(each.cmdline()) for each in children if each.is_running())
+
+
+async def test_one_that_cannot_be_started_is_told() -> None:
+    async with Survey(command=("/no/such/program",)) as survey:
+        with pytest.raises(EngineError, match="the child could not be started: No such file or directory"):
+            await survey.ask(QUESTION)
 
 
 @pytest.mark.parametrize("answer", ["garbage", "[]", '{"type": "Unheard"}'])

@@ -64,7 +64,12 @@ def choose(
         if choice is not None and choice.speed > best.speed:
             best = choice
     takes_time = any(depth and bet.drafter in draft_s for depth, bet in zip(best.num_draft_tokens, bets, strict=True))
-    return best if takes_time or best.speed > PREMIUM * plain.speed else plain
+    return best if pays(best.speed, plain.speed, takes_time=takes_time) else plain
+
+
+def pays(speed: float, plain_speed: float, *, takes_time: bool) -> bool:
+    """Whether a round with drafts is worth it, by expected tokens per second. takes_time: to make one of them."""
+    return speed > (plain_speed if takes_time else PREMIUM * plain_speed)
 
 
 def _best_prefix(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from homespec.engine.control.choose import PREMIUM, Bet, Choice, choose
+from homespec.engine.control.choose import Bet, Choice, choose, pays
 from homespec.engine.control.cost import Seconds
 
 _LOOK_AHEAD = 4
@@ -86,8 +86,7 @@ class Prices:
 
     def choose_alone(self, bet: Bet, best: Placed) -> Choice:
         """Place this bet, or none."""
-        premium = 1.0 if bet.drafter in self.draft_s else PREMIUM
-        if best.speed * self.plain_s > self.num_sequences * premium:
+        if pays(best.speed, self.num_sequences / self.plain_s, takes_time=bet.drafter in self.draft_s):
             return Choice((best.num_draft_tokens,), self.num_sequences + best.gain, best.seconds)
         return self.without(1)
 

@@ -20,7 +20,7 @@ from homespec.engine.llama.vocab import Vocab
 from homespec.engine.model_status import model_status
 from homespec.engine.pace import Pace
 from homespec.errors import GpuMissing, RequestError
-from homespec.frames import EngineSettings, Frame, Loading, Snapshot
+from homespec.frames import DrafterOrder, EngineSettings, Frame, Loading, SetDrafter, Snapshot
 from homespec.status import (
     DeviceMemory,
     DraftState,
@@ -49,7 +49,6 @@ class EmbeddingScheduler:
         self._send = send
         self._devices = devices
         self._inbox = Inbox()
-        self._stopping = False
         self._mode = "off"
         self._pace = Pace()
         self.exactness = Exactness(unchecked(_NOTHING_TO_DRAFT))
@@ -67,15 +66,12 @@ class EmbeddingScheduler:
         return self._embedder.busy
 
     def run(self) -> None:
-        while not self._stopping:
+        while True:
             self._inbox.run(wait=not self.busy)
             was_busy = self.busy
             if was_busy:
                 self.step()
             self._report(force=was_busy and not self.busy)
-
-    def stop(self) -> None:
-        self._stopping = True
 
     def step(self) -> None:
         self.counters.prompt_tokens += self._embedder.step()
@@ -88,21 +84,10 @@ class EmbeddingScheduler:
     def cancel(self, request_id: str) -> None:
         self._embedder.cancel(request_id)
 
-    def set_drafter(self, mode: str) -> None:
-        """Remembered and shown; there is nothing that it could change."""
-        self._mode = mode
-
-    def withdraw(self, reason: str) -> None:
-        """There is no drafter whose memory could be given back."""
-
-    def readmit(self) -> None:
-        """There is no drafter that could come back."""
-
-    def admit(self) -> None:
-        """There is no drafter that was refused."""
-
-    def reload_drafter(self) -> None:
-        """There is no drafter to load."""
+    def obey(self, order: DrafterOrder) -> None:
+        """There is no drafter; the switch is remembered and shown."""
+        if isinstance(order, SetDrafter):
+            self._mode = order.mode
 
     def snapshot(self) -> EngineSnapshot:
         context = self._embedder.context

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import sys
 from typing import TextIO
 
+from homespec.units import clean_lines
+
 PROMPT = "> "
 _DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Console:
@@ -46,12 +46,12 @@ class Console:
         """Part of an answer, shown at once. A model's control characters do not reach a terminal."""
         if text:
             self.end_thinking()
-        sys.stdout.write(_CONTROL.sub("", text) if self._stdout_is_terminal else text)
+        sys.stdout.write(clean_lines(text) if self._stdout_is_terminal else text)
         sys.stdout.flush()
 
     def think(self, text: str) -> None:
         """Part of what the model says to itself: dimmed, and beside the answers."""
-        shown = _CONTROL.sub("", text) if sys.stderr.isatty() else text
+        shown = clean_lines(text) if sys.stderr.isatty() else text
         self._thinks = True
         print(f"{_DIM}{shown}{_PLAIN}" if self._dim else shown, end="", file=sys.stderr, flush=True)
 

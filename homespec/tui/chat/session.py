@@ -7,8 +7,6 @@ import os
 import sys
 from contextlib import aclosing
 
-import msgspec
-
 from homespec.client.answer import Answer
 from homespec.client.failures import StreamCutError, UnreachableError, describe
 from homespec.client.http import Client
@@ -86,16 +84,13 @@ class Session:
 
     async def _stream(self, answer: Answer) -> None:
         body = self._state.conversation.body(self._state.settings)
-        try:
-            async with aclosing(self._client.chat(body)) as chunks:
-                async for data in chunks:
-                    text = answer.add(data)
-                    if answer.is_thinking:
-                        self._console.think(text)
-                    else:
-                        self._console.write(text)
-        except msgspec.DecodeError as error:
-            raise StreamCutError(f"the daemon sent something that is not a chat chunk: {error}") from error
+        async with aclosing(self._client.chat(body)) as chunks:
+            async for data in chunks:
+                text = answer.add(data)
+                if answer.is_thinking:
+                    self._console.think(text)
+                else:
+                    self._console.write(text)
 
     def _end_line(self, text: str) -> None:
         self._console.end_thinking()

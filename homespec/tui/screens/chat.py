@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import ClassVar
 
-import msgspec
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widget import Widget
@@ -15,7 +14,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from homespec.client.drafted import progress_in
-from homespec.client.failures import StreamCutError, describe
+from homespec.client.failures import describe
 from homespec.client.http import Client
 from homespec.errors import HomespecError
 from homespec.tui.chat.commands import ChatState, obey
@@ -125,12 +124,9 @@ class ChatView(View):
     async def _stream(self, client: Client, live: LiveAnswer) -> None:
         body = self._state.conversation.body(self._state.settings)
         body["speculative"] = {**body.get("speculative", {}), "spans": True}
-        try:
-            async with aclosing(client.chat(body)) as chunks:
-                async for data in chunks:
-                    live.add(live.answer.add(data), progress_in(data))
-        except msgspec.DecodeError as error:
-            raise StreamCutError(f"the daemon sent something that is not a chat chunk: {error}") from error
+        async with aclosing(client.chat(body)) as chunks:
+            async for data in chunks:
+                live.add(live.answer.add(data), progress_in(data))
 
     def _settle(self, live: LiveAnswer, failure: str) -> None:
         """The answer is over: keep it for the next question, and tell its numbers or what went wrong."""

@@ -12,8 +12,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from homespec.status import DrafterStatus, SpeculationStatus
+from homespec.tui.line import MUTED
 from homespec.tui.widgets.drafters import STATES, in_order
-from homespec.tui.widgets.panel import MUTED
 from homespec.units import clean
 
 _SWITCHES = (("auto", "the daemon chooses"), ("off", "plain decoding"))

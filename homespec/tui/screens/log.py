@@ -14,11 +14,12 @@ from textual.widgets import Input
 
 from homespec.status import Event, Status
 from homespec.tui.event_log import EventLog
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.screens.view import View
 from homespec.tui.text import fit
 from homespec.tui.watch import Watch
 from homespec.tui.widgets.events import moment
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import Panel
 from homespec.tui.widgets.rows import Rows
 from homespec.units import clean
 

@@ -8,9 +8,10 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from homespec.status import RequestStatus, Status
+from homespec.tui.line import MUTED, Line, line
 from homespec.tui.request_table import details, head, in_order, row
 from homespec.tui.screens.view import View
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import Panel
 from homespec.tui.widgets.requests import requests_title
 from homespec.tui.widgets.rows import Rows
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from homespec.status import Status
 from homespec.tui.glyphs import TRACK, bar_cells
+from homespec.tui.line import FAINT, MUTED, Line, line
 from homespec.tui.text import number, percent
-from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean
 
 MAX_CELL_WIDTH = 60

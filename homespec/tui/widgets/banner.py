@@ -7,8 +7,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from homespec.tui.glyphs import TRACK, bar_cells
+from homespec.tui.line import MUTED, line
 from homespec.tui.notice import Level, Notice
-from homespec.tui.widgets.panel import MUTED, line
 from homespec.units import clean
 
 PROGRESS_WIDTH = 24

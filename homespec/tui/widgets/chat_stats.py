@@ -8,9 +8,10 @@ from homespec.status import Status
 from homespec.tui.chat.live import LiveAnswer
 from homespec.tui.chat.marked import DRAFTED
 from homespec.tui.chat.report import ChatTotals
+from homespec.tui.line import MUTED, Line, facts, line, wrapped
 from homespec.tui.text import UNKNOWN, number, percent
 from homespec.tui.widgets.drafters import STATES
-from homespec.tui.widgets.panel import MUTED, Line, Panel, facts, line, wrapped
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean, format_duration, format_rate
 
 LABEL_WIDTH = 10

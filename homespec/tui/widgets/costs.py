@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from homespec.status import ControllerStatus, Status, VerifyTable
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.text import number
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import clean
 
 LABEL_WIDTH = 9
@@ -53,7 +54,7 @@ def heat(cost: float, rows: int) -> int:
 
 def _absent(status: Status) -> str:
     if status.speculation is None:
-        return "not known before the model is loaded"
+        return NOT_LOADED
     return "D is fixed: nothing decides by costs"
 
 

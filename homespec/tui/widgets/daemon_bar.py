@@ -11,11 +11,11 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from homespec.tui.line import MUTED, line
 from homespec.tui.notice import LinkState
 from homespec.tui.text import age
 from homespec.tui.watch import Watch
 from homespec.tui.widgets.header import PHASES
-from homespec.tui.widgets.panel import MUTED, line
 from homespec.units import clean, format_rate
 
 

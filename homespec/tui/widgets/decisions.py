@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from homespec.status import RequestPhase, RequestStatus, Status
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.request_table import in_order
 from homespec.tui.text import fit, number
 from homespec.tui.widgets.costs import controller_of
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import clean
 
 _HEAD_WIDTH = len("slot 12 suffix   AL 12.34  ")
@@ -28,7 +29,7 @@ class DecisionsPanel(Panel):
 
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         if status.speculation is None:
-            return [line(("not known before the model is loaded", MUTED))]
+            return [line((NOT_LOADED, MUTED))]
         decoding = [request for request in in_order(status) if request.phase is RequestPhase.DECODE]
         rows = [each for request in decoding for each in _decision(request, width)]
         if not rows:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import chain
 
 from homespec.status import ControllerStatus, DrafterStatus, DraftState, SpeculationStatus, Status
+from homespec.tui.line import MUTED, Line, facts, line, wrapped
 from homespec.tui.text import count, fit, number, percent
-from homespec.tui.widgets.panel import MUTED, Line, Panel, facts, line, wrapped
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import clean
 
 STATES = {
@@ -39,7 +40,7 @@ class DraftersPanel(Panel):
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         speculation = status.speculation
         if speculation is None:
-            return [line(("not known before the model is loaded", MUTED))]
+            return [line((NOT_LOADED, MUTED))]
         room_for_reason = max(height - len(speculation.drafters), 1)
         reason = wrapped(speculation.reason, width, "bold")[:room_for_reason]
         table = _table(status, speculation, height - len(reason))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from homespec.status import Event, Status
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.line import MUTED, Line, line, wrapped
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean
 
 _TIME_WIDTH = 9

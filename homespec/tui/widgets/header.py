@@ -8,8 +8,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from homespec.status import Phase, Status
+from homespec.tui.line import MUTED, line
 from homespec.tui.text import age, fit
-from homespec.tui.widgets.panel import MUTED, line
 from homespec.units import clean, format_duration
 
 PHASES = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from homespec.status import MemoryStatus, ModelMemory, PoolStatus, Status, Transition, Watch
 from homespec.tui.glyphs import TRACK, bar_cells, share_cells
+from homespec.tui.line import FAINT, MUTED, Line, line
 from homespec.tui.pool_bar import legend, pool_bar
 from homespec.tui.text import UNKNOWN, percent
 from homespec.tui.widgets.events import moment
-from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import GIB, MIB, clean, format_bytes
 
 LABEL_WIDTH = 15
@@ -31,7 +32,7 @@ class MemoryPanel(Panel):
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         memory = status.memory
         if memory is None:
-            return [line(("not known before the model is loaded", MUTED))]
+            return [line((NOT_LOADED, MUTED))]
         if height >= DETAILED_HEIGHT:
             return _detailed(memory, width, status.time_unix)
         return _compact(memory, width, height, status.time_unix)

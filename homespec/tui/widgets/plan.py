@@ -7,8 +7,9 @@ from operator import attrgetter
 
 from homespec.memory_plan import PlannedModel
 from homespec.status import MemoryStatus, ModelMemory, Status
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.text import UNKNOWN
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import MIB, clean, format_bytes
 
 LABEL_WIDTH = 9
@@ -35,7 +36,7 @@ class PlanPanel(Panel):
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         memory = status.memory
         if memory is None:
-            return [line(("not known before the model is loaded", MUTED))]
+            return [line((NOT_LOADED, MUTED))]
         return [_row("", "planned", "allocated", "off MiB", MUTED), *_models(memory), *_remarks(memory, width)]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import chain
 
 from homespec.status import MemoryStatus, PoolStatus, ResidentStatus, Status
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.pool_bar import legend, pool_bar
 from homespec.tui.text import UNKNOWN, fit
 from homespec.tui.widgets.memory import memory_title
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import MIB, clean, format_bytes, format_duration
 
 LABEL_WIDTH = 8
-_UNKNOWN_BEFORE_LOADING = "not known before the model is loaded"
 
 
 class PoolsPanel(Panel):
@@ -29,7 +29,7 @@ class PoolsPanel(Panel):
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         memory = status.memory
         if memory is None:
-            return [line((_UNKNOWN_BEFORE_LOADING, MUTED))]
+            return [line((NOT_LOADED, MUTED))]
         tail = [line((legend(memory.pools), MUTED)), *_residents(memory, width)]
         room = max(height - len(tail) - len(memory.pools), 0)
         rows = chain.from_iterable(_pool(pool, width)[: 2 if at < room else 1] for at, pool in enumerate(memory.pools))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from homespec.status import MonitorStatus, Status, Transition, Watch
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.text import number, percent
 from homespec.tui.widgets.events import moment
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean
 
 _TIME_WIDTH = 9

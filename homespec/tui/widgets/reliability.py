@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from homespec.status import ReliabilityBin, Status
 from homespec.tui.glyphs import TRACK, bar_cells
+from homespec.tui.line import FAINT, MUTED, Line, line, wrapped
 from homespec.tui.text import count, fit, percent
 from homespec.tui.widgets.costs import controller_of
-from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean
 
 MAX_BAR_WIDTH = 40

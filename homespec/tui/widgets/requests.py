@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from homespec.status import RequestPhase, RequestStatus, Status
+from homespec.tui.line import MUTED, Line, line
 from homespec.tui.request_table import head, in_order, row
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import Panel
 from homespec.units import clean, format_duration
 
 
@@ -32,7 +33,7 @@ def requests_title(status: Status) -> str:
     return f"{title} · TTFT {format_duration(first.last_s)}, median {format_duration(first.median_s)}"
 
 
-def decisions(requests: list[RequestStatus]) -> list[Line]:
+def _decisions(requests: list[RequestStatus]) -> list[Line]:
     """What the controller bets on for each request that decodes."""
     return [
         line((f"slot {request.slot} ▸ {clean(request.decision)}", MUTED))
@@ -45,6 +46,6 @@ def _rows(requests: list[RequestStatus], width: int, height: int) -> list[Line]:
     # The title counts those that wait: only a running one is worth a line to say that it is missing.
     if all(request.phase is RequestPhase.WAITING for request in requests[height:]):
         rows = [row(request, width) for request in requests[:height]]
-        return [*rows, *decisions(requests)]
+        return [*rows, *_decisions(requests)]
     kept = max(height - 1, 0)
     return [*(row(request, width) for request in requests[:kept]), line((f"+ {len(requests) - kept} more", MUTED))]

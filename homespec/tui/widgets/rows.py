@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from homespec.tui.widgets.panel import Line, line
+from homespec.tui.line import Line, line
 
 T = TypeVar("T")
 

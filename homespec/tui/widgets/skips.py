@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from homespec.status import Status
 from homespec.tui.glyphs import TRACK, bar_cells
+from homespec.tui.line import FAINT, MUTED, Line, line
 from homespec.tui.text import count, fit
-from homespec.tui.widgets.panel import FAINT, MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import Panel
 
 MAX_LABEL_WIDTH = 36
 MAX_BAR_WIDTH = 60

@@ -8,8 +8,9 @@ from operator import attrgetter
 from homespec.status import Status
 from homespec.tui.glyphs import chart
 from homespec.tui.history import History, Sample, sample_of
+from homespec.tui.line import MUTED, Line, line
 from homespec.tui.text import number, percent
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line
+from homespec.tui.widgets.panel import Panel
 from homespec.units import format_rate
 
 Metric = Callable[[Sample], float | None]

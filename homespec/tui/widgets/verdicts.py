@@ -8,9 +8,10 @@ from rich.cells import cell_len
 
 from homespec.memory_plan import Verdict
 from homespec.status import Status
+from homespec.tui.line import MUTED, Line, line, wrapped
 from homespec.tui.text import number
 from homespec.tui.widgets.drafters import STATES, in_order
-from homespec.tui.widgets.panel import MUTED, Line, Panel, line, wrapped
+from homespec.tui.widgets.panel import NOT_LOADED, Panel
 from homespec.units import clean, format_bytes
 
 ADMITTED, REFUSED = ("✓", "$text-success"), ("✗", "$text-warning")
@@ -29,7 +30,7 @@ class VerdictsPanel(Panel):
     def lines(self, status: Status, width: int, height: int) -> list[Line]:
         plan = status.memory.plan if status.memory else None
         verdicts = [each for verdict in plan.verdicts for each in _verdict(verdict, width)] if plan else []
-        return [*verdicts, *_states(status, width)] or [line(("not known before the model is loaded", MUTED))]
+        return [*verdicts, *_states(status, width)] or [line((NOT_LOADED, MUTED))]
 
 
 def _verdict(verdict: Verdict, width: int) -> Iterator[Line]:

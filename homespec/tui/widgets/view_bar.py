@@ -7,8 +7,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from homespec.tui.line import MUTED, line
 from homespec.tui.text import fit_tail
-from homespec.tui.widgets.panel import MUTED, line
 from homespec.units import clean
 
 NAMES = ("overview", "requests", "memory", "speculation", "log", "chat")

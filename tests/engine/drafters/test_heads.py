@@ -12,6 +12,7 @@ import pytest
 from homespec.engine.build import build_drafter
 from homespec.engine.llama.taps import Taps
 from homespec.errors import DrafterError
+from homespec.frames import SetDrafter
 from tests.kits.drafters import RecordingDrafter
 from tests.kits.engines import SCRIPTED, Driver, ask, running
 from tests.kits.gguf_kit import NUM_TOKENS, follow
@@ -232,11 +233,11 @@ def test_a_swap_in_the_middle_of_an_answer_changes_nothing(models: Models, kind:
         sequence = driver.submit(ask(b"swapped" * 4, mode="auto", max_tokens=60, ignore_eos=True))
         for _ in range(8):
             driver.scheduler.step()
-        driver.scheduler.set_drafter("off")
+        driver.scheduler.obey(SetDrafter("off"))
         assert driver.roster.memory.total_bytes == 0
         for _ in range(4):
             driver.scheduler.step()
-        driver.scheduler.set_drafter("auto")
+        driver.scheduler.obey(SetDrafter("auto"))
         driver.load_drafter()
         driver.drain()
         answer = driver.answer(sequence)

@@ -11,6 +11,7 @@ from homespec.engine.drafters.drafter import DraftRequest
 from homespec.engine.drafters.model import ModelDrafter
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal
+from homespec.frames import SetDrafter
 from tests.kits.drafters import RecordingDrafter
 from tests.kits.engines import Driver, ask, running
 from tests.kits.gguf_kit import EOS, byte_vocabulary, follow, random_llama
@@ -193,7 +194,7 @@ def test_memory_is_reported_and_given_back(models: Models) -> None:
     with running(models.markov, draft=models.markov_drafter) as driver:
         assert driver.roster.memory.weights_bytes > 0
         assert driver.roster.memory.kv_bytes > 0
-        driver.scheduler.set_drafter("off")
+        driver.scheduler.obey(SetDrafter("off"))
         assert driver.roster.memory.total_bytes == 0
         assert driver.drafter_status().state == "off"
 

@@ -11,7 +11,7 @@ import pytest
 from homespec.engine.build import build_drafter
 from homespec.engine.drafters.kind import KvShape, read_head
 from homespec.errors import DrafterError
-from homespec.frames import EngineSettings
+from homespec.frames import EngineSettings, SetDrafter
 from tests.kits.drafters import RecordingDrafter
 from tests.kits.engines import SCRIPTED, ask, running
 from tests.kits.gemma_kit import assistant_markov, gemma4_markov, random_assistant, random_gemma4
@@ -113,7 +113,7 @@ def test_nothing_is_left_of_requests_that_were_cancelled_stopped_preempted_or_sw
         for switch in ("off", "auto"):
             for _ in range(6):
                 driver.scheduler.step()
-            driver.scheduler.set_drafter(switch)
+            driver.scheduler.obey(SetDrafter(switch))
         driver.load_drafter()
         driver.drain()
         assert driver.answer(sequence).speculation.drafters["mtp"] > 5
