@@ -304,8 +304,9 @@ class Scheduler:
         self._outbox.send_end(sequence, speculation_report(sequence, self._roster, self._exactness_of(sequence)))
 
     def _exactness_of(self, sequence: Sequence) -> str:
-        """The verdict holds for a sequence whose cells lie as they did when it was measured."""
-        return self.exactness.verdict.label if sequence.in_order else DISTRIBUTION
+        """The verdict is about rows of logits, in a sequence whose cells lie as they did when it was measured."""
+        holds = sequence.in_order and sequence.sampler.is_invariant
+        return self.exactness.verdict.label if holds else DISTRIBUTION
 
     def _release(self, sequence: Sequence) -> None:
         assert sequence.slot_id is not None
