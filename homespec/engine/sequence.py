@@ -7,6 +7,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
+
 from homespec.chat.spans import Spans
 from homespec.engine.control.decision import Decision
 from homespec.engine.grammar import Grammar
@@ -131,7 +133,7 @@ class Sequence:
         self._text_starts.append(len(self.text.text))
         self.token_ids.append(token_id)
         if logprob is not None:
-            self.logprobs.append(logprob)
+            self.logprobs.append(msgspec.structs.replace(logprob, offset=self._text_starts[-1]))
         if self.grammar is not None:
             self.grammar.advance(token_id)
         is_stopped = self.text.push(self._spelled_out.get(token_id, piece))
