@@ -30,7 +30,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import Interrupted, KvCacheFull, RequestError
 from homespec.frames import Frame, Happened, Snapshot
-from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
+from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory, RequestPhase
 
 logger = logging.getLogger("homespec.engine.scheduler")
 
@@ -197,8 +197,8 @@ class Scheduler:
             self._outbox.send(Happened("engine", f"KV cache repaired: {fault}"))
 
     def _admit(self) -> None:
-        while self._waiting and len(self._running) < self._num_running:
-            sequence = self._waiting.popleft()
+        while len(self._running) < self._num_running and (sequence := self._next()) is not None:
+            self._waiting.remove(sequence)
             self.idle_work.interrupt()
             request, is_alone = sequence.request, not self._running
             acquired = self._slots.acquire(sequence.token_ids, request.partition, alone=is_alone, reuse=request.reuse)
@@ -217,6 +217,14 @@ class Scheduler:
                 self._slots.scatter()
                 for each in self._running:
                     each.in_order = False
+
+    def _next(self) -> Sequence | None:
+        """The first that waits, and not for a prompt that is being read: choices of one request read theirs once.
+
+        Its own could not be read before that is done in any case.
+        """
+        reading = [each for each in self._running if each.phase is RequestPhase.PREFILL and self._context.can_share]
+        return next((each for each in self._waiting if not any(map(each.may_start_from, reading))), None)
 
     def _advance(self, decoding: list[Sequence]) -> None:
         draft = True

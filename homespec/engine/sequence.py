@@ -14,6 +14,7 @@ from homespec.engine.control.decision import Decision
 from homespec.engine.grammar import Grammar
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal, Sampler
+from homespec.engine.slots import common_prefix_length
 from homespec.engine.text_stream import TextStream
 from homespec.errors import ErrorInfo
 from homespec.frames import DraftProgress, Generate, TokenLogprob
@@ -98,6 +99,13 @@ class Sequence:
     def num_pending_tokens(self) -> int:
         """Tokens that the target must still decode; 1 while decoding."""
         return len(self.token_ids) - self.num_computed_tokens
+
+    def may_start_from(self, other: Sequence) -> bool:
+        """Whether most of its prompt is that of another one, and may be shared with it."""
+        request = self.request
+        if not request.reuse or request.partition != other.request.partition:
+            return False
+        return 2 * common_prefix_length(self.token_ids, other.token_ids) > len(self.token_ids)
 
     @property
     def num_tokens_left(self) -> int:
