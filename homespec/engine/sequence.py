@@ -70,6 +70,8 @@ class Sequence:
         self.draft_s = self.verify_s = 0.0
         """Its shares of the rounds."""
         self.drafted_rounds: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        """Rounds without a draft, by reason."""
         self.last_draft_length = 0
         self.last_drafter: str | None = None
         self.decision: Decision | None = None
