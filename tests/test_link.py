@@ -104,7 +104,7 @@ SNAPSHOT = EngineSnapshot(
     devices=(DeviceMemory("CUDA0", "a card", "0000:0a:00.0", False, 8, None),),
 )
 REPORT = SpeculationReport(DraftState.OFF, "switched off", {"draft": 3}, 9, 12, 7, 1.8, [1.0, 0.5], "strict")
-LOGPROBS = [TokenLogprob(5, -0.5, [(5, -0.5), (7, -1.5)], "é", ["é", " b"])]
+LOGPROBS = [TokenLogprob(5, -0.5, [(5, -0.5), (7, -1.5)], "é".encode(), ["é".encode(), b" b"], 3)]
 
 TO_ENGINE: list[Frame] = [
     Start(EngineSettings("/m.gguf", "m", draft_path="/d.gguf", n_ctx=128, quarantined={"draft": "crashed"})),

@@ -43,8 +43,9 @@ def doctor(
 
     sys.exit(
         examine_divergence(
-            url or DEFAULT_URL,
+            url,
             key,
+            config,
             drafter=drafter,
             num_prompts=prompts,
             max_tokens=max_tokens,

@@ -45,8 +45,9 @@ def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num
     size, whole = target.stat().st_size, sum(part.stat().st_size for part in parts(model))
     print(f"copy               {target}")
     print(f"size               {format_bytes(size)}, {size / whole:.0%} of the model's {format_bytes(whole)}")
-    if num_prompts:
-        _print_acceptance(model, target, PROMPTS[:num_prompts])
+    if num_prompts and not _print_acceptance(model, target, PROMPTS[:num_prompts]):
+        print("worth it           no, it is slower with it: remove the copy, or make it of other bits or layers")
+        return target
     flag = "" if target == recipe.path_beside(model) else f" --draft {target}"
     print(f"use it             homespec serve {model}{flag}")
     return target
@@ -92,6 +93,14 @@ def _write(model: Path, recipe: Recipe, target: Path) -> None:
         partial.replace(target)
     except ModelError as error:
         raise DeriveError(f"llama.cpp wrote a copy that is not whole, and it was removed: {error}") from error
+    except DeriveError as error:
+        if "iostream error" not in str(error):
+            raise
+        # All that the library says of a disk that is full by now, or a limit on the size of files.
+        free = format_bytes(shutil.disk_usage(target.parent).free)
+        raise DeriveError(
+            f"{target} cannot be written to its end; {target.parent} has {free} free: make room"
+        ) from error
     except OSError as error:
         raise DeriveError(f"{target} cannot be written: {error.strerror}") from error
     finally:
@@ -109,7 +118,8 @@ def _sweep(target: Path) -> None:
                 partial.unlink()
 
 
-def _print_acceptance(model: Path, copy: Path, prompts: Sequence[str]) -> None:
+def _print_acceptance(model: Path, copy: Path, prompts: Sequence[str]) -> bool:
+    """Whether the copy made answers faster."""
     try:
         found = run_child(
             "measure",
@@ -131,6 +141,7 @@ def _print_acceptance(model: Path, copy: Path, prompts: Sequence[str]) -> None:
         f"{found['acceptance_length']:.2f} tokens per pass at D = {NUM_DRAFT_TOKENS}"
     )
     print(f"speed              {format_rate(found['drafted_tps'])} with it, {format_rate(found['plain_tps'])} without")
+    return bool(found["drafted_tps"] > found["plain_tps"])
 
 
 def _options(model: Path, recipe: Recipe) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from homespec.client.failures import UnreachableError
 from homespec.client.http import Client
 from homespec.config import Settings
 from homespec.doctor.check import Check, fail, ok, warn
-from homespec.errors import AddressInUse, HomespecError
+from homespec.errors import AddressInUse, ConfigError, HomespecError
 from homespec.ports import DEFAULT_PORT
 from homespec.service.listening import listen
 from homespec.status import DraftState, Phase, Status, Watch
@@ -25,6 +25,14 @@ def url_of(settings: Settings) -> str:
     if host is None or settings.loopback_only or host in _EVERYWHERE:
         host = "127.0.0.1"
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.port or DEFAULT_PORT}"
+
+
+def keys_of(settings: Settings) -> frozenset[str]:
+    """None when they cannot be read: whoever asks may not be who serves."""
+    try:
+        return settings.api_keys()
+    except ConfigError:
+        return frozenset()
 
 
 async def ask(url: str, api_key: str | None) -> Status | HomespecError:

@@ -7,13 +7,16 @@ difference at a wide margin is a bug.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from homespec.client.http import Client
 
 ROUNDING_MARGIN = 0.05
-"""Largest distance between the two best log-probabilities that rounding may explain; f16 keys move logits by 0.01."""
+"""Largest distance between two log-probabilities that rounding may explain; f16 keys move logits by 0.01."""
+_NUM_TOP = 20
+"""Most candidates per token that the API tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,10 @@ class Comparison:
     plain_token: str = ""
     drafted_token: str = ""
     margin: float | None = None
-    """Distance between the two best log-probabilities of the plain answer at that place."""
-    acceptance_length: float | None = None
+    """By how much the plain answer's token was likelier than the drafted one's, at that place and at least."""
+    num_drafted: int = 0
+    reason: str = ""
+    """Why nothing was drafted, or who drafts."""
 
     @property
     def is_same(self) -> bool:
@@ -41,7 +46,7 @@ class Comparison:
 
     def __str__(self) -> str:
         if self.is_same:
-            return f"same      {self.num_tokens:4} tokens"
+            return f"same      {self.num_tokens:4} tokens, {self.num_drafted:3} drafted"
         kind = "rounding" if self.is_rounding else "DIFFERENT"
         margin = "unknown" if self.margin is None else f"{self.margin:.4f}"
         return (
@@ -68,7 +73,8 @@ async def _answer(client: Client, prompt: str, max_tokens: int, speculative: dic
             "temperature": 0,
             "max_tokens": max_tokens,
             "logprobs": True,
-            "top_logprobs": 2,
+            "top_logprobs": _NUM_TOP,
+            "cache_prompt": False,  # both read all of the prompt: nothing but the drafts differs
             "speculative": speculative,
         }
     )
@@ -76,23 +82,35 @@ async def _answer(client: Client, prompt: str, max_tokens: int, speculative: dic
 
 def _compared(prompt: str, plain: dict[str, Any], drafted: dict[str, Any]) -> Comparison:
     expected, got = _tokens(plain), _tokens(drafted)
-    length = drafted["speculative"]["acceptance_length"]
-    for position in range(max(len(expected), len(got))):
-        left, right = _text_at(expected, position), _text_at(got, position)
-        if left != right:
-            margin = _margin(expected[position]) if position < len(expected) else None
-            return Comparison(prompt, len(expected), position, left, right, margin, length)
-    return Comparison(prompt, len(expected), None, acceptance_length=length)
+    report = drafted["speculative"]
+    same = Comparison(prompt, len(expected), None, num_drafted=report["drafted"], reason=report["reason"])
+    for position, (left, right) in enumerate(zip_longest(expected, got)):
+        if left is None or right is None or left["bytes"] != right["bytes"]:
+            return replace(
+                same,
+                position=position,
+                plain_token=_text(left),
+                drafted_token=_text(right),
+                margin=_margin(left, right),
+            )
+    return same
 
 
 def _tokens(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return answer["choices"][0]["logprobs"]["content"] or []
 
 
-def _text_at(tokens: Sequence[dict[str, Any]], position: int) -> str:
-    return str(tokens[position]["token"]) if position < len(tokens) else "(end)"
+def _text(token: dict[str, Any] | None) -> str:
+    return "(end)" if token is None else str(token["token"])
 
 
-def _margin(token: dict[str, Any]) -> float | None:
-    top = token["top_logprobs"]
-    return float(top[0]["logprob"] - top[1]["logprob"]) if len(top) == 2 else None
+def _margin(plain: dict[str, Any] | None, drafted: dict[str, Any] | None) -> float | None:
+    """None where there is no row to look at. The end of an answer has none, and counts as the second best token."""
+    row = plain or drafted
+    if row is None or len(row["top_logprobs"]) < 2:
+        return None
+    top = row["top_logprobs"]
+    if plain is None or drafted is None:
+        return float(top[0]["logprob"] - top[1]["logprob"])
+    found = (each["logprob"] for each in top if each["bytes"] == drafted["bytes"])
+    return float(plain["logprob"] - next(found, top[-1]["logprob"]))

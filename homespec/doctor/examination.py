@@ -14,7 +14,7 @@ from homespec.config import Settings
 from homespec.doctor.build import Facts, check_build, pinned, read_facts, read_processor
 from homespec.doctor.check import Check, exit_code, ok
 from homespec.doctor.configuration import examine_configuration
-from homespec.doctor.daemon import ask, check_absent, check_status, url_of
+from homespec.doctor.daemon import ask, check_absent, check_status, keys_of, url_of
 from homespec.doctor.folders import check_folders, store_folder
 from homespec.doctor.gpu import check_gpus, read_gpus
 from homespec.doctor.machine import examine_machine
@@ -22,7 +22,7 @@ from homespec.doctor.models import check_draft, check_fit, find_target
 from homespec.doctor.privacy import Privacy
 from homespec.doctor.report import as_json, as_lines, cleaned
 from homespec.doctor.unit import examine_service
-from homespec.errors import ConfigError, ExitCode
+from homespec.errors import ExitCode
 from homespec.status import Phase, Status
 
 
@@ -32,7 +32,7 @@ def examine(url: str | None, api_key: str | None, config_file: Path | None, *, a
     url, api_key: None takes those of the configuration.
     """
     settings, configuration = examine_configuration(config_file)
-    keys = _keys(settings)
+    keys = keys_of(settings)
     found = _everything(url or url_of(settings), api_key or next(iter(sorted(keys)), None), settings, configuration)
     checks = cleaned(found, Privacy.of(os.environ.get("HOME"), _user(), platform.node(), os.environ, keys))
     print(as_json(checks) if as_json_text else "\n".join(as_lines(checks)))
@@ -59,14 +59,6 @@ def _everything(url: str, api_key: str | None, settings: Settings, configuration
     yield from examine_service()
     yield from check_folders(settings)
     yield from examine_machine(store_folder(settings))
-
-
-def _keys(settings: Settings) -> frozenset[str]:
-    """None when they cannot be read: whoever asks may not be who serves."""
-    try:
-        return settings.api_keys()
-    except ConfigError:
-        return frozenset()
 
 
 def _user() -> str:

@@ -40,7 +40,18 @@ from homespec.engine.template import ChatTemplate
 from homespec.engine.tool_schema import usable
 from homespec.errors import GpuMissing, ModelUnsupported, RequestError
 from homespec.fingerprint import fingerprint
-from homespec.frames import ChatPrompt, Constraint, EngineSettings, Frame, Generate, Happened, Loading, Noted, Sampling
+from homespec.frames import (
+    ChatPrompt,
+    Constraint,
+    EngineSettings,
+    Frame,
+    Generate,
+    Happened,
+    Loading,
+    Noted,
+    Sampling,
+    TextPrompt,
+)
 from homespec.status import ChatFormat, ModelStatus
 
 Send = Callable[[Frame], None]
@@ -85,10 +96,15 @@ class Engine:
             spelled_out={token: text.encode() for text, token in markers.items()},
         )
         if request.echo:
-            sequence.text.begin(self.vocab.detokenize(prompt.token_ids))
+            sequence.text.begin(self._echo(request, prompt))
         elif prompt.in_reasoning and isinstance(request.prompt, ChatPrompt) and request.prompt.reasoning:
             sequence.text.begin(request.prompt.reasoning[0])  # a reader of the answer alone must know where it is
         return sequence
+
+    def _echo(self, request: Generate, prompt: Prompt) -> str:
+        """What was sent: tokenizers put BOS in front, or a space."""
+        sent = request.prompt
+        return sent.text if isinstance(sent, TextPrompt) else self.vocab.detokenize(prompt.token_ids)
 
     def _markers(self, prompt: object) -> dict[str, int]:
         """Those that are one token each in this vocabulary."""

@@ -70,7 +70,7 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
     return {
         "drafted": drafted.stats.num_draft_tokens,
         "acceptance_rate": drafted.stats.acceptance_rate,
-        "acceptance_length": drafted.num_tokens / drafted.num_rounds,
+        "acceptance_length": 1 + drafted.stats.num_accepted_tokens / drafted.num_rounds,
         "plain_tps": plain.tokens_per_second,
         "drafted_tps": drafted.tokens_per_second,
     }
@@ -118,6 +118,7 @@ def _answer(engine: Engine, prompt: str, mode: str, options: dict[str, Any]) -> 
         speculation=Speculation(mode, options["max_draft_tokens"]),
         max_tokens=options["max_tokens"],
         ignore_eos=True,
+        reuse=False,  # both read all of the prompt, and the copy reads it along
     )
     sequence = engine.sequence(request)
     engine.scheduler.submit(sequence)

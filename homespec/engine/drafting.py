@@ -130,11 +130,16 @@ def _request(wanted: Wanted) -> DraftRequest:
 
 
 def _legal(sequence: Sequence, drafted: Drafted) -> Drafted:
-    """Cut a draft where the constraint would: the rows behind are wasted work."""
+    """Cut a draft where the constraint would: the rows behind are wasted work.
+
+    A token that was drawn is judged even so: its probability is part of q, and tokens that lose without having been
+    tested would take the target's answer from p instead of (p - q)+.
+    """
     if sequence.grammar is None or not drafted.token_ids:
         return drafted
-    num_legal = len(sequence.grammar.legal_prefix(drafted.token_ids))
-    return Drafted(drafted.drafter, drafted.proposals[:num_legal], "not legal")
+    num_kept = len(sequence.grammar.legal_prefix(drafted.token_ids))
+    num_kept += any(each.distribution is not None for each in drafted.proposals[num_kept : num_kept + 1])
+    return Drafted(drafted.drafter, drafted.proposals[:num_kept], "not legal")
 
 
 def _is_pinned(sequence: Sequence) -> bool:

@@ -58,11 +58,11 @@ class Outbox:
         )
 
     def _readable(self, logprobs: list[TokenLogprob]) -> list[TokenLogprob]:
-        """With the texts of the tokens, which only the engine knows."""
-        spell = self._vocab.detokenize
+        """With the tokens spelled out, which only the engine can do."""
+        spelled = self._vocab.spelled
         return [
             msgspec.structs.replace(
-                each, text=spell([each.token_id]), top_texts=[spell([token]) for token, _ in each.top]
+                each, piece=spelled(each.token_id), top_pieces=[spelled(token) for token, _ in each.top]
             )
             for each in logprobs
         ]

@@ -83,13 +83,16 @@ def _by_depth(draft_s: Seconds) -> dict[int, float]:
 
 
 def speculation_report(sequence: Sequence, roster: Roster, exactness: str) -> SpeculationReport:
-    """State and reason are those of the drafter that the request would get now."""
+    """State and reason are those of the drafter that the request would get now, and why it got nothing of it."""
     choice = roster.choose(sequence.request.speculation.mode)
     state, reason = DraftState.OFF, choice.reason
     if sequence.request.speculation.max_draft_tokens == 0:
         reason = "the request allows 0 draft tokens"
     elif choice.drafter is not None:
         state, reason = DraftState.READY, f"{choice.drafter.name} is ready"
+        if sequence.skipped and not sequence.drafted_rounds:
+            why, times = sequence.skipped.most_common(1)[0]
+            reason += f", and nothing was drafted: {why} ({times} of {sequence.num_rounds} rounds)"
     return SpeculationReport(
         state=state,
         reason=reason,

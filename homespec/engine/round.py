@@ -203,6 +203,7 @@ class Round:
         sequence.decision = drafted.decision
         if drafted.drafter is None or not num_drafted:
             self.skipped[drafted.reason] += 1
+            sequence.skipped[drafted.reason] += 1
             sequence.add_round(None, 0, 0)
             return
         sequence.add_round(drafted.drafter, num_drafted, block.num_accepted)

@@ -29,7 +29,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.slots import Slots
 from homespec.errors import KvCacheFull
 from homespec.frames import DrafterOrder, Frame, Happened, Snapshot
-from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory
+from homespec.status import DeviceMemory, EngineCounters, EngineSnapshot, ModelMemory, RequestPhase
 
 logger = logging.getLogger("homespec.engine.scheduler")
 
@@ -173,8 +173,8 @@ class Scheduler:
             self._outbox.send(Happened("engine", f"KV cache repaired: {fault}"))
 
     def _admit(self) -> None:
-        while self._waiting and len(self._running) < self._num_running:
-            sequence = self._waiting.popleft()
+        while len(self._running) < self._num_running and (sequence := self._next()) is not None:
+            self._waiting.remove(sequence)
             self.idle_work.interrupt()
             request, is_alone = sequence.request, not self._running
             acquired = self._slots.acquire(sequence.token_ids, request.partition, alone=is_alone, reuse=request.reuse)
@@ -193,6 +193,14 @@ class Scheduler:
                 self._slots.scatter()
                 for each in self._running:
                     each.in_order = False
+
+    def _next(self) -> Sequence | None:
+        """The first that waits, and not for a prompt that is being read: choices of one request read theirs once.
+
+        Its own could not be read before that is done in any case.
+        """
+        reading = [each for each in self._running if each.phase is RequestPhase.PREFILL and self._context.can_share]
+        return next((each for each in self._waiting if not any(map(each.may_start_from, reading))), None)
 
     def _advance(self, decoding: list[Sequence]) -> None:
         draft = True
@@ -260,8 +268,9 @@ class Scheduler:
         self._outbox.send_end(sequence, speculation_report(sequence, self._roster, self._exactness_of(sequence)))
 
     def _exactness_of(self, sequence: Sequence) -> str:
-        """The verdict holds for a sequence whose cells lie as they did when it was measured."""
-        return self.exactness.verdict.label if sequence.in_order else DISTRIBUTION
+        """The verdict is about rows of logits, in a sequence whose cells lie as they did when it was measured."""
+        holds = sequence.in_order and sequence.sampler.is_invariant
+        return self.exactness.verdict.label if holds else DISTRIBUTION
 
     def _release(self, sequence: Sequence) -> None:
         assert sequence.slot_id is not None

@@ -7,11 +7,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
+
 from homespec.chat.spans import Spans
 from homespec.engine.control.decision import Decision
 from homespec.engine.grammar import Grammar
 from homespec.engine.sampling.chain import Logits
 from homespec.engine.sampling.sampler import Proposal, Sampler
+from homespec.engine.slots import common_prefix_length
 from homespec.engine.text_stream import TextStream
 from homespec.errors import ErrorInfo
 from homespec.frames import DraftProgress, Generate, TokenLogprob
@@ -67,6 +70,8 @@ class Sequence:
         self.draft_s = self.verify_s = 0.0
         """Its shares of the rounds."""
         self.drafted_rounds: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        """Rounds without a draft, by reason."""
         self.last_draft_length = 0
         self.last_drafter: str | None = None
         self.decision: Decision | None = None
@@ -96,6 +101,13 @@ class Sequence:
     def num_pending_tokens(self) -> int:
         """Tokens that the target must still decode; 1 while decoding."""
         return len(self.token_ids) - self.num_computed_tokens
+
+    def may_start_from(self, other: Sequence) -> bool:
+        """Whether most of its prompt is that of another one, and may be shared with it."""
+        request = self.request
+        if not request.reuse or request.partition != other.request.partition:
+            return False
+        return 2 * common_prefix_length(self.token_ids, other.token_ids) > len(self.token_ids)
 
     @property
     def num_tokens_left(self) -> int:
@@ -131,7 +143,7 @@ class Sequence:
         self._text_starts.append(len(self.text.text))
         self.token_ids.append(token_id)
         if logprob is not None:
-            self.logprobs.append(logprob)
+            self.logprobs.append(msgspec.structs.replace(logprob, offset=self._text_starts[-1]))
         if self.grammar is not None:
             self.grammar.advance(token_id)
         is_stopped = self.text.push(self._spelled_out.get(token_id, piece))

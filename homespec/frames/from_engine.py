@@ -16,8 +16,21 @@ class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
     logprob: float
     top: list[tuple[int, float]]
     """The likeliest tokens at this place, best first."""
-    text: str = ""
-    top_texts: list[str] = []
+    piece: bytes = b""
+    """What it stands for, a control token spelled out; part of a character, maybe."""
+    top_pieces: list[bytes] = []
+    offset: int = 0
+    """Characters of the answer's text in front of it."""
+
+    @property
+    def text(self) -> str:
+        """Replacement marks stand for parts of characters."""
+        return self.piece.decode(errors="replace")
+
+    @property
+    def likeliest(self) -> list[tuple[bytes, float]]:
+        """Piece and log-probability of each of `top`."""
+        return [(piece, logprob) for (_, logprob), piece in zip(self.top, self.top_pieces, strict=True)]
 
 
 class Loading(Frame, frozen=True):

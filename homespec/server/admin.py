@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from homespec.errors import RequestError
 from homespec.server.body import JsonRoute
 from homespec.server.document import BODY, answers
-from homespec.server.services import ServicesDep
+from homespec.server.services import Services, ServicesDep
 from homespec.status import Watch
 from homespec.wire.requests import DrafterRequest
 
@@ -31,13 +31,21 @@ async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]
         services.supervisor.set_drafter(body.mode)
     if body.mode not in (None, "auto", "off"):
         services.monitor.ask()
-    monitor = services.monitor.status()
-    is_out = monitor.watch in (Watch.WITHDRAWN, Watch.REFUSED)
+    reason = _out_of_use(body.mode, services)
     return {
         "mode": services.supervisor.drafter_mode,
         **({"reloading": True} if body.reload else {}),
-        **({"reason": monitor.reason} if is_out else {}),
+        **({"reason": reason} if reason else {}),
     }
+
+
+def _out_of_use(mode: str | None, services: Services) -> str | None:
+    """Why the drafter that was named, or the draft model, does not draft now; None where nothing is known of it."""
+    snapshot = services.supervisor.ledger.snapshot
+    if mode not in (None, "auto", "off") and snapshot and (reason := snapshot.speculation.no_such(mode)):
+        return reason
+    monitor = services.monitor.status()
+    return monitor.reason if monitor.watch in (Watch.WITHDRAWN, Watch.REFUSED) else None
 
 
 @router.delete("/admin/requests/{request_id}", responses=answers(404))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -108,3 +109,15 @@ class SpeculationStatus:
     """None while D is fixed."""
     order: tuple[str, ...] = ()
     """Every drafter of an `auto` request, the preferred one first; empty when nothing drafts."""
+
+    def no_such(self, name: str) -> str | None:
+        """Why there is nothing that this name could switch on; None where there is."""
+        known = {each.name: each for each in self.drafters}
+        if name not in known:
+            return no_drafter(name, [each for each in known if each != "grammar"])
+        return known[name].reason if name == "draft" and known[name].path is None else None
+
+
+def no_drafter(name: str, names: Iterable[str]) -> str:
+    """What is said of a name that stands for nothing here."""
+    return f"there is no drafter {name!r} here; there are {', '.join(names)}"

@@ -14,6 +14,7 @@ from homespec.frames import Delta, Finished, TokenLogprob
 from homespec.wire.answer import Answer, call_id, finish_reason, read_answer
 from homespec.wire.drafted_text import DraftedText
 from homespec.wire.responses import error_body, extras, request_id, usage
+from homespec.wire.token_entry import token_entry
 
 
 class ChatShape:
@@ -103,7 +104,7 @@ class ChatShape:
     def _logprobs(self, logprobs: Sequence[TokenLogprob]) -> dict[str, Any] | None:
         if not self._with_logprobs:
             return None
-        return {"content": [_logprob(each) for each in logprobs], "refusal": None}
+        return {"content": [token_entry(each) for each in logprobs], "refusal": None}
 
 
 def message(answer: Answer) -> dict[str, Any]:
@@ -133,11 +134,3 @@ def _delta(piece: Piece) -> dict[str, Any]:
             return {"tool_calls": [call]}
         case _:
             return {"tool_calls": [{"index": piece.index, "function": {"arguments": piece.text}}]}
-
-
-def _logprob(each: TokenLogprob) -> dict[str, Any]:
-    top = [
-        {"token": text, "logprob": logprob, "bytes": list(text.encode())}
-        for (_, logprob), text in zip(each.top, each.top_texts, strict=True)
-    ]
-    return {"token": each.text, "logprob": each.logprob, "bytes": list(each.text.encode()), "top_logprobs": top}

@@ -24,7 +24,6 @@ class CompletionShape:
         self._include_usage = include_usage
         self._with_logprobs = with_logprobs
         self._with_spans = with_spans
-        self._num_chars: Counter[int] = Counter()
         self._num_sent: Counter[int] = Counter()
         self._drafted: defaultdict[int, DraftedText] = defaultdict(DraftedText)
 
@@ -63,25 +62,22 @@ class CompletionShape:
         return self._drafted[index].field(at, frame.text)
 
     def _choice(self, index: int, text: str, frame: Delta | Finished, reason: str | None) -> dict[str, Any]:
-        logprobs = self._logprobs(index, frame.logprobs) if self._with_logprobs else None
+        logprobs = _columns(frame.logprobs) if self._with_logprobs else None
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
-    def _logprobs(self, index: int, logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
-        offsets = []
-        for each in logprobs:
-            offsets.append(self._num_chars[index])
-            self._num_chars[index] += len(each.text)
-        return {
-            "tokens": [each.text for each in logprobs],
-            "token_logprobs": [each.logprob for each in logprobs],
-            "top_logprobs": [_top_by_text(each) for each in logprobs],
-            "text_offset": offsets,
-        }
+
+def _columns(logprobs: Sequence[TokenLogprob]) -> dict[str, Any]:
+    return {
+        "tokens": [each.text for each in logprobs],
+        "token_logprobs": [each.logprob for each in logprobs],
+        "top_logprobs": [_top_by_text(each) for each in logprobs],
+        "text_offset": [each.offset for each in logprobs],
+    }
 
 
 def _top_by_text(each: TokenLogprob) -> dict[str, float]:
     """The legacy shape is keyed by text: of tokens that read alike the likeliest counts."""
     best: dict[str, float] = {}
-    for (_, logprob), text in zip(each.top, each.top_texts, strict=True):
-        best.setdefault(text, logprob)
+    for piece, logprob in each.likeliest:
+        best.setdefault(piece.decode(errors="replace"), logprob)
     return best

@@ -15,6 +15,7 @@ from homespec.errors import ErrorInfo
 from homespec.frames import Delta, Finished, TokenLogprob
 from homespec.wire.answer import Answer, Call, read_answer
 from homespec.wire.responses import extras, request_id
+from homespec.wire.token_entry import token_entry
 
 _NS_PER_MS = 1_000_000
 
@@ -104,7 +105,7 @@ class OllamaShape:
             if answer.reasoning:
                 body["thinking"] = answer.reasoning
         if self._with_logprobs:
-            body["logprobs"] = [_logprob(each) for each in self._logprobs]
+            body["logprobs"] = [token_entry(each) for each in self._logprobs]
             self._logprobs = []
         return body
 
@@ -128,11 +129,6 @@ def loaded(model: str, *, is_chat: bool, is_kept: bool) -> dict[str, Any]:
     text: dict[str, Any] = {"message": {"role": "assistant", "content": ""}} if is_chat else {"response": ""}
     head = {"model": model, "created_at": datetime.now(UTC).isoformat()}
     return {**head, **text, "done": True, "done_reason": "load" if is_kept else "unload"}
-
-
-def _logprob(each: TokenLogprob) -> dict[str, Any]:
-    top = [{"token": text, "logprob": logprob} for (_, logprob), text in zip(each.top, each.top_texts, strict=True)]
-    return {"token": each.text, "logprob": each.logprob, "top_logprobs": top}
 
 
 def _call(call: Call) -> dict[str, Any] | None:

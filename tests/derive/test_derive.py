@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from homespec.derive import making
 from homespec.derive.child import run_child
 from homespec.derive.recipe import Recipe
+from homespec.engine.derive import measure
 from homespec.engine.llama.gguf import open_header
 from homespec.errors import DeriveError, ExitCode
 from homespec.store.companions import Companion, companions
@@ -27,7 +29,7 @@ from tests.kits.engines import ask, running
 from tests.kits.gemma_kit import gemma4_markov
 from tests.kits.gguf_kit import Shape, byte_vocabulary, follow, random_llama, truncated
 from tests.kits.heads_kit import mtp_markov
-from tests.kits.models import Models
+from tests.kits.models import LETTERS, Models
 from tests.kits.splitting import split
 
 pytestmark = [pytest.mark.process, pytest.mark.real]
@@ -76,6 +78,7 @@ def test_the_copy_lies_beside_the_model_drafts_for_it_and_its_worth_is_told(
     assert block_count(copy) == layers
     assert "tokens per pass at D = 4" in facts["acceptance"]
     assert "tok/s" in facts["speed"]
+    assert ("worth" in facts) is ("use" not in facts), "a copy is recommended where it was faster"
     with running(model, draft=copy, n_ctx=256) as driver:
         plain, drafted = driver.run(*(ask(b"derived", mode=mode, max_tokens=60) for mode in ("off", "draft")))
         assert drafted.token_ids == plain.token_ids
@@ -253,11 +256,30 @@ def test_a_broken_model_is_told_as_everywhere(model: Path) -> None:
     assert left_in(model.parent) == ["broken.gguf", "model.gguf"]
 
 
+def test_a_copy_that_is_never_right_gives_one_token_per_pass(models: Models) -> None:
+    backwards = models.saying("backwards", LETTERS[::-1])
+    options = {"prompts": ["b", "m"], "max_tokens": 24, "max_draft_tokens": 4}
+    never = measure({"model": str(models.letters), "draft": str(backwards), **options})
+    assert (never["acceptance_rate"], never["acceptance_length"]) == (0.0, 1.0)
+    always = measure({"model": str(models.letters), "draft": str(models.letters), **options})
+    assert (always["acceptance_rate"], always["acceptance_length"]) == (1.0, 23 / 5)
+
+
 class TestInProcess:
     def test_a_full_disk_is_known_beforehand(self, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shutil, "disk_usage", lambda _folder: shutil._ntuple_diskusage(1000, 999, 1))
         with pytest.raises(DeriveError, match="1 B free"):
             making.derive(model, Recipe("Q4_0", None), output=None, force=False)
+        assert left_in(model.parent) == ["model.gguf"]
+
+    def test_a_disk_that_is_full_in_the_middle_is_told(self, model: Path) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16 * 1024, hard))  # to the child that writes, it is the same
+        try:
+            with pytest.raises(DeriveError, match=r"cannot be written to its end; .* free: make room"):
+                making.derive(model, Recipe("Q4_0", None), output=None, force=False)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert left_in(model.parent) == ["model.gguf"]
 
     def test_a_writer_that_dies_leaves_nothing(self, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

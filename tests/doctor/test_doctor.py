@@ -54,10 +54,15 @@ def test_with_a_daemon_it_asks_it_and_compares_plain_and_drafted_answers(tmp_pat
         assert checks["daemon"]["text"].startswith("ready at")
         assert "ngram" in checks["drafting"]["text"]
         assert "fits" not in checks, "the daemon holds it already"
-        options = ("--prompts", "1", "--max-tokens", "8", "--drafter", "ngram")
-        done = run_command(tmp_path, "doctor", "--divergence", "--url", daemon.url, *options)
+        options = ("--prompts", "3", "--max-tokens", "24", "--drafter", "ngram")
+        environment = {"HOMESPEC_PORT": daemon.url.rpartition(":")[2]}
+        done = run_command(tmp_path, "doctor", "--divergence", *options, environment=environment)
         assert done.code == ExitCode.OK
-        assert done.stdout.splitlines()[-1] == "1 of 1 the same, 0 differ by rounding, 0 differ by more"
+        assert done.stdout.splitlines()[-1] == "3 of 3 the same, 0 differ by rounding, 0 differ by more"
+        options = ("--prompts", "1", "--max-tokens", "4", "--drafter", "draft")
+        done = run_command(tmp_path, "doctor", "--divergence", "--url", daemon.url, *options)
+        assert done.code == ExitCode.FAILURE
+        assert "nothing was drafted, so this proves nothing (draft is off: no draft model configured" in done.stdout
 
 
 def test_comparing_needs_a_daemon(tmp_path: Path) -> None:

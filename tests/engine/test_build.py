@@ -16,8 +16,10 @@ from homespec.errors import DrafterError, ModelUnsupported, RequestError
 from homespec.frames import Loading
 from tests.kits.engines import SCRIPTED, Driver, ask, chat, running
 from tests.kits.gguf_kit import (
+    BOS,
     CONTROL,
     Vocabulary,
+    cycle,
     follow,
     lfs_pointer,
     markov_table,
@@ -25,7 +27,7 @@ from tests.kits.gguf_kit import (
     table_llama,
     truncated,
 )
-from tests.kits.models import Models
+from tests.kits.models import LETTERS, Models
 
 pytestmark = pytest.mark.real
 
@@ -187,6 +189,15 @@ def test_an_echoed_prompt_is_part_of_the_text_and_not_of_the_tokens(models: Mode
         [answer] = driver.run(ask("abc", max_tokens=3, echo=True, stop=("b",)))
     assert answer.text == "abcdef"
     assert answer.finished.num_output_tokens == 3
+
+
+def test_an_echo_is_the_text_that_was_sent_and_not_what_the_tokenizer_put_in_front(models: Models) -> None:
+    letters = table_llama(markov_table(cycle(LETTERS)), replace(models.byte_vocabulary, adds_bos=True))
+    with running(models.write("letters-with-bos", letters)) as driver:
+        text, tokens = (driver.run(ask(each, max_tokens=3, echo=True))[0] for each in ("abc", [BOS, *b"abc"]))
+    assert text.finished.num_prompt_tokens == 4
+    assert text.text == "abcdef"
+    assert tokens.text == "<|bos|>abcdef"
 
 
 def test_a_drafter_never_sees_more_than_it_was_trained_for(models: Models) -> None:

@@ -247,6 +247,17 @@ def test_every_round_is_drafted_or_has_a_reason_why_not(models: Models) -> None:
     assert skipped["near the end"] >= 49
 
 
+def test_an_answer_without_a_single_draft_says_why(models: Models) -> None:
+    with running(models.markov, n_ctx=N_CTX) as driver:
+        [without] = driver.run(ask(START, mode="ngram", max_tokens=50))
+        seen = [*START, *follow(models.chain, START[-1], 60), *START]
+        [with_some] = driver.run(ask(seen, mode="ngram", max_tokens=50))
+    assert without.speculation.state == "ready"
+    assert without.speculation.reason == "ngram is ready, and nothing was drafted: no match (48 of 49 rounds)"
+    assert with_some.speculation.drafted > 0
+    assert with_some.speculation.reason == "ngram is ready"
+
+
 def test_answers_share_the_time_of_their_rounds(models: Models) -> None:
     with running(models.markov, draft=models.markov_drafter_30, n_ctx=N_CTX) as driver:
         answers = driver.run(*(ask(START, mode=mode, max_tokens=50) for mode in ("draft", "draft", "off")))

@@ -257,6 +257,30 @@ def test_a_second_identical_request_reuses_the_prompt_and_says_so(driver: Driver
     assert driver.scheduler.counters.cached_tokens == len(prompt) - 1
 
 
+def test_prompts_that_begin_alike_are_read_once_also_when_they_come_together(driver: Driver) -> None:
+    prompt = list(range(200))
+
+    def requests(partition: str) -> list[Generate]:
+        return [ask(prompt, seed=seed, temperature=1.0, partition=partition, ignore_eos=True) for seed in (1, 2, 3)]
+
+    alone = [driver.run(each)[0].token_ids for each in requests("alone")]
+    driver.forget_prefixes()
+    before = driver.scheduler.counters.prompt_tokens
+    answers = driver.run(*requests("together"), ask(prompt, partition="other"), ask(prompt, reuse=False))
+    assert [answer.token_ids for answer in answers[:3]] == alone
+    assert [answer.finished.num_cached_tokens for answer in answers] == [0, 199, 199, 0, 0]
+    assert driver.scheduler.counters.prompt_tokens - before == 3 * 200
+
+
+def test_who_waits_for_a_prompt_to_be_read_holds_nobody_else_up(driver: Driver) -> None:
+    reading, alike, other = (driver.submit(ask(prompt)) for prompt in ([1] * 500, [1] * 500, [2]))
+    driver.scheduler.step()
+    assert [sequence.phase for sequence in (reading, alike, other)] == ["prefill", "waiting", "decode"]
+    driver.scheduler.cancel(reading.id)
+    driver.drain()
+    assert driver.answer(alike).finished.num_output_tokens == 12
+
+
 def test_another_partition_reuses_nothing(driver: Driver) -> None:
     answers = [driver.run(ask(b"a secret prompt", partition=partition))[0] for partition in ("", "a", "b", "a")]
     assert [answer.finished.num_cached_tokens for answer in answers] == [0, 0, 0, len(b"a secret prompt") - 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from homespec.engine.drafters.drafter import Draft, Drafter, DraftRequest
 from homespec.engine.sampling.sampler import Proposal
@@ -40,8 +41,10 @@ class ScriptedDrafter:
 class RecordingDrafter:
     """Passes everything on to another drafter and remembers the drafts, one list of token ids per request and round."""
 
-    def __init__(self, inner: Drafter) -> None:
+    def __init__(self, inner: Drafter, *, stop_after: int | None = None) -> None:
+        """stop_after: tokens behind which no further one is worth making."""
         self._inner = inner
+        self._stop_after = stop_after
         self.name = inner.name
         self.memory = inner.memory
         self.drafts: list[list[int]] = []
@@ -57,6 +60,8 @@ class RecordingDrafter:
         self._inner.prefill(slot_id, token_ids)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Draft]:
+        if (most := self._stop_after) is not None:
+            requests = [replace(each, should_continue=lambda position, _: position + 1 < most) for each in requests]
         drafts = self._inner.propose(requests)
         self.limits += [request.max_tokens for request in requests]
         self.drafts += [list(draft.token_ids) for draft in drafts]

@@ -50,6 +50,7 @@ def ask(
     *,
     mode: str = "off",
     max_draft_tokens: int | None = None,
+    acceptance: str | None = None,
     max_tokens: int | None = 32,
     temperature: float = 0.0,
     seed: int = 7,
@@ -61,7 +62,7 @@ def ask(
         request_id=f"r{next(_ids)}",
         prompt=_prompt(prompt),
         sampling=Sampling(temperature=temperature, seed=seed, **(sampling or {})),
-        speculation=Speculation(mode, max_draft_tokens),
+        speculation=Speculation(mode, max_draft_tokens, acceptance),
         max_tokens=max_tokens,
         **fields,
     )

@@ -109,6 +109,29 @@ class TestLogprobs:
             assert 0 >= first.logprob >= second.logprob
             assert math.exp(first.logprob) + math.exp(second.logprob) <= 1.0001
 
+    def test_a_character_of_several_tokens_can_be_put_together(self, demo: Daemon) -> None:
+        body: dict[str, Any] = {"regex": "a😀b", "max_tokens": 20, **GREEDY}
+        answer = demo.post("/v1/chat/completions", {**body, "messages": QUESTION, "logprobs": True}).json()
+        entries = answer["choices"][0]["logprobs"]["content"]
+        assert any("\ufffd" in entry["token"] for entry in entries)
+        assert b"".join(bytes(entry["bytes"]) for entry in entries) == "a😀b".encode()
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_offsets_are_places_in_the_text(self, demo: Daemon, stream: bool) -> None:
+        body: dict[str, Any] = {"prompt": COUNTING, "regex": "a😀b", "logprobs": 0, "max_tokens": 20, **GREEDY}
+        if stream:
+            with demo.stream("/v1/completions", body) as answer:
+                choices = [event["choices"][0] for event in answer.events()]
+        else:
+            choices = demo.post("/v1/completions", body).json()["choices"]
+        found = [each["logprobs"] for each in choices if each["logprobs"]]
+        offsets = {
+            token: offset for each in found for token, offset in zip(each["tokens"], each["text_offset"], strict=True)
+        }
+        assert offsets["a"] == 0
+        assert offsets["\ufffd"] == 1
+        assert offsets["b"] == 2
+
     def test_a_stream_carries_each_token_once(self, demo: Daemon) -> None:
         body: dict[str, Any] = {"prompt": COUNTING, "max_tokens": 6, "logprobs": 1, **GREEDY}
         whole = demo.post("/v1/completions", body).json()["choices"][0]["logprobs"]

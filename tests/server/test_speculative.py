@@ -107,6 +107,13 @@ class TestSwitch:
         eventually(lambda: switched.health().json()["drafter_state"] == "ready", "drafting is back")
         assert answer(switched, {}, **GREEDY)["speculative"]["drafted"] > 0
 
+    def test_a_drafter_that_is_not_here_is_told(self, switched: Daemon) -> None:
+        answer = switched.post("/admin/drafter", {"mode": "eagle3"}).json()
+        assert answer["mode"] == "eagle3"
+        assert answer["reason"] == "there is no drafter 'eagle3' here; there are suffix, draft, ngram"
+        assert "--draft" in switched.post("/admin/drafter", {"mode": "draft"}).json()["reason"]
+        assert switched.post("/admin/drafter", {"mode": "auto"}).json() == {"mode": "auto"}
+
     def test_an_unknown_mode_changes_nothing(self, switched: Daemon) -> None:
         before = switched.status()["speculation"]["mode"]
         response = switched.post("/admin/drafter", {"mode": "warp"})

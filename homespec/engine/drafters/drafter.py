@@ -35,6 +35,13 @@ class DraftRequest:
     should_continue: ShouldContinue | None = None
     """Asked after each token by a drafter whose next one takes time; None: up to `max_tokens`."""
 
+    def is_met(self, draft: Sequence[Proposal]) -> bool:
+        """Whether such a drafter has drafted enough; at least one token must be there."""
+        if len(draft) >= self.max_tokens:
+            return True
+        goes_on = self.should_continue
+        return goes_on is not None and not goes_on(len(draft) - 1, draft[-1].confidence)
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:

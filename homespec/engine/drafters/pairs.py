@@ -159,7 +159,7 @@ class PairDrafter(HeadDrafter):
         return rows if self._head.decode(self._batch, asking) else None
 
     def _is_complete(self, run: _Run) -> bool:
-        return len(run.draft) >= run.request.max_tokens or self._target.is_end(run.tokens[-1])
+        return self._target.is_end(run.tokens[-1]) or run.request.is_met(run.draft)
 
 
 def _groups(runs: list[_Run], capacity: int) -> list[list[_Run]]:

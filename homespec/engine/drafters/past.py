@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from homespec.engine.drafters.journal import Journal
-from homespec.engine.drafters.suffix_automaton import MAX_TOKEN_BYTES, SuffixAutomaton
+from homespec.engine.drafters.suffix_automaton import MAX_TOKEN_BYTES, OWN_BYTES, SuffixAutomaton
 
 _END = -1
 """Between two answers; no token has a negative id."""
@@ -33,8 +33,8 @@ class PastOutputs:
 
     def add(self, partition: str, token_ids: Sequence[int], *, lasting: bool = True) -> None:
         """Remember an answer, or as much of its end as there could ever be room for; in memory only if not lasting."""
-        kept = list(token_ids[-max(0, self._half_bytes // MAX_TOKEN_BYTES - 1) :])
-        need = (len(kept) + 1) * MAX_TOKEN_BYTES
+        kept = list(token_ids[-max(0, (self._half_bytes - OWN_BYTES) // MAX_TOKEN_BYTES - 1) :])
+        need = OWN_BYTES + (len(kept) + 1) * MAX_TOKEN_BYTES
         if not kept or need > self._half_bytes:
             return
         if _size_bytes(self._young) + need > self._half_bytes:

@@ -16,6 +16,7 @@ from homespec.engine.drafters.past import PastOutputs
 from homespec.engine.drafters.suffix import SuffixDrafter
 from homespec.errors import HomespecError
 from homespec.status import DrafterStatus, DraftState, ModelMemory
+from homespec.status.drafting import no_drafter
 from homespec.units import format_bytes, format_duration
 
 logger = logging.getLogger("homespec.engine.drafters")
@@ -184,7 +185,7 @@ class Roster:
         if name in self._drafters:
             return Choice((Candidate(self._drafters[name]),), drafters=(self._drafters[name],))
         if name not in self._states:
-            return Choice((), f"there is no drafter {name!r} here; there are {', '.join(self._states)}")
+            return Choice((), no_drafter(name, self._states))
         return Choice((), f"{name} is {self._states[name].state}: {self._states[name].reason}")
 
     def _chain(self) -> Choice:

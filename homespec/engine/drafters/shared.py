@@ -106,10 +106,7 @@ class SharedDrafter:
             active = [run for run in active if not self._is_complete(run)]
 
     def _is_complete(self, run: _Run) -> bool:
-        if len(run.draft) >= run.request.max_tokens or self._target.is_end(run.tokens[-1]):
-            return True
-        goes_on = run.request.should_continue
-        return goes_on is not None and not goes_on(len(run.draft) - 1, run.draft[-1].confidence)
+        return self._target.is_end(run.tokens[-1]) or run.request.is_met(run.draft)
 
 
 def open_shared(model: Model, target: Context) -> SharedDrafter:

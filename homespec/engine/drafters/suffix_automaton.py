@@ -24,6 +24,8 @@ MAX_WAYS = 32
 MAX_TOKEN_BYTES = 700
 """Most that one more token can add: two states, two forks and their branches."""
 
+OWN_BYTES = 1200
+"""What one takes that holds nothing, with the entry of a dict that leads to it."""
 _STATE_BYTES = 32
 """Six numbers of four bytes, and what the arrays hold in reserve."""
 _FORK_BYTES = 240
@@ -79,7 +81,7 @@ class SuffixAutomaton:
     @property
     def size_bytes(self) -> int:
         """An upper estimate of the memory held."""
-        states = len(self._length) * _STATE_BYTES
+        states = OWN_BYTES + len(self._length) * _STATE_BYTES
         return states + len(self._forks) * _FORK_BYTES + self._num_branches * _BRANCH_BYTES
 
     @property

@@ -52,9 +52,13 @@ class Vocab:
             known = self._pieces[token_id] = self._piece(token_id, special=False)
         return known
 
+    def spelled(self, token_id: int) -> bytes:
+        """Bytes of any token, control tokens spelled out."""
+        return self._piece(token_id, special=True)
+
     def detokenize(self, token_ids: list[int]) -> str:
         """Text of any tokens, control tokens spelled out; broken UTF-8 gets replacement marks."""
-        return b"".join(self._piece(token_id, special=True) for token_id in token_ids).decode(errors="replace")
+        return b"".join(map(self.spelled, token_ids)).decode(errors="replace")
 
     def is_end(self, token_id: int) -> bool:
         """Whether the model ends its answer with this token (EOS, EOT and the like)."""

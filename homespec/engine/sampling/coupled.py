@@ -20,7 +20,9 @@ from homespec.frames import Sampling
 
 
 class CoupledSampler:
-    """See Sampler. What is proposed makes no difference to what is chosen."""
+    """See Sampler."""
+
+    is_invariant = True
 
     def __init__(self, sampling: Sampling) -> None:
         self.sampling = sampling

@@ -24,6 +24,8 @@ _DRAFT, _TEST, _TARGET = 1, 2, 3
 class RejectionSampler:
     """See Sampler. Greedy requests need no draws: use CoupledSampler for them."""
 
+    is_invariant = False
+
     def __init__(self, sampling: Sampling) -> None:
         self.sampling = sampling
         self._draft_noise = GumbelNoise(sampling.seed, stream=_DRAFT)

@@ -28,6 +28,8 @@ class Sampler(Protocol):
     """Chooses the tokens of one request. Rows of logits are raw, shape (n_vocab,); `token_ids` is all before them."""
 
     sampling: Sampling
+    is_invariant: bool
+    """What is drafted makes no difference to what is chosen."""
 
     def propose(self, logits: Logits, token_ids: Sequence[int]) -> Proposal:
         """A drafter's token, from the drafter's logits."""

@@ -111,3 +111,11 @@ def test_its_own_estimate_of_its_memory_is_an_upper_bound() -> None:
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert held <= automaton.size_bytes <= len(text) * MAX_TOKEN_BYTES, name
+
+
+def test_many_small_ones_are_not_taken_for_nothing() -> None:
+    tracemalloc.start()
+    automata = {f"key/{index:032}": SuffixAutomaton([index, 5, -1]) for index in range(1000)}
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held <= sum(automaton.size_bytes for automaton in automata.values())
