@@ -21,6 +21,7 @@ from homespec.config import Settings
 from homespec.errors import EngineError, ExitCode, HomespecError
 from homespec.headroom.answers import Answers
 from homespec.headroom.cards import Cards
+from homespec.headroom.gpu_return import GpuReturn
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.monitor import Monitor, Watching
 from homespec.headroom.planner import fit
@@ -77,6 +78,7 @@ class Daemon:
         self._cards = Cards()
         self._monitor = Monitor(self._supervisor, self._watching())
         self._supervisor.on_ready(lambda _: self._monitor.follow(self._watching()))
+        self._gpu_return = GpuReturn(self._supervisor)
         self._notifier = notifier
         self._announcer = Announcer(notifier, self._supervisor)
         self._app = self._create_app()
@@ -112,7 +114,7 @@ class Daemon:
             ending = asyncio.create_task(self._ending.wait())
             watching = asyncio.create_task(self._monitor.run())
             polling = asyncio.create_task(self._cards.run(lambda: _card_addresses(supervisor)))
-            helpers = [asyncio.create_task(self._reload_when_told())]
+            helpers = [asyncio.create_task(self._reload_when_told()), asyncio.create_task(self._gpu_return.run())]
             if self._notifier.enabled:
                 helpers.append(asyncio.create_task(self._announcer.run()))
             done, _ = await asyncio.wait({serving, supervising, ending, *helpers}, return_when=asyncio.FIRST_COMPLETED)
@@ -158,6 +160,7 @@ class Daemon:
             except HomespecError as error:
                 self._supervisor.note(f"the new configuration is not taken: {error}")
             self._announcer.reloaded()
+            self._gpu_return.look_now()
 
     async def _reload(self) -> str:
         """Read the settings again and follow them; what was done. Raises HomespecError and leaves all as it was."""

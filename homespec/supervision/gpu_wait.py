@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homespec.errors import GpuMissing
-from homespec.status import ModelStatus
 from homespec.supervision.plan import Plan
 from homespec.supervision.state import State
 
@@ -39,10 +38,13 @@ class GpuWait:
         """Why it is waited for."""
         self.was_there = False
         """An engine of this daemon has had one."""
+        self.is_given_up = False
+        """It has been waited for in vain: from now on the CPU follows at once where it is missed."""
 
-    def ready(self, model: ModelStatus) -> None:
+    def ready(self, device: str) -> None:
         """A target is loaded, on a GPU or without."""
-        self.was_there |= model.devices[0] != "CPU"
+        if device != "CPU":
+            self.was_there, self.is_given_up = True, False
         self.over()
 
     def over(self) -> None:
@@ -57,7 +59,7 @@ class GpuWait:
         is_news = self._since is None
         self._since = self._since or now
         left_s = self._since + rule.wait_s - now
-        if left_s > 0:
+        if left_s > 0 and not self.is_given_up:
             self.reason = f"{error}; {_HELP}"
             self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more; {_HELP}"
             if is_news:
@@ -67,8 +69,13 @@ class GpuWait:
             return True
         if rule.then == "fail" and plan.asked.n_gpu_layers > 0:
             return False
-        reason = f"on the CPU: {error} (waited {rule.wait_s:g} s); {_HELP}, and a restart of homespec looks again"
+        self.give_up(plan, f"{error} (waited {rule.wait_s:g} s)")
+        return True
+
+    def give_up(self, plan: Plan, why: str) -> None:
+        """Have the CPU take its place, until it is found again."""
+        self.is_given_up = True
+        reason = f"on the CPU: {why}; {_HELP}, and it is looked for again while nothing runs"
         plan.degrade(reason)
         logger.warning("degraded, %s", reason)
         self._state.tell("engine", f"degraded, {reason}")
-        return True

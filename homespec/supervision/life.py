@@ -108,6 +108,16 @@ class Life:
         self._state.tell("engine", self._state.detail)
         self._dismiss(self.engine)
 
+    @property
+    def could_return_to_gpu(self) -> bool:
+        """Whether the CPU serves in its place, and nothing would be disturbed."""
+        return self.ready_engine is not None and self.plan.degraded is not None and not len(self._requests)
+
+    def return_to_gpu(self, device: str) -> None:
+        """It is listed again. Should it not take the model, the CPU follows at once."""
+        self.plan.want_gpu()
+        self.renew(f"{device} is there again")
+
     async def replace(self, plan: Plan) -> str | None:
         """Go on as another plan wants it. When that cannot be loaded, the plan from before comes back, and the reason
         is returned.
@@ -258,7 +268,7 @@ class Life:
         state.model = plan.facts = model
         state.load_progress = 1.0
         state.enter(Phase.READY, f"ready, {plan.degraded}" if plan.degraded else "ready")
-        self.aftermath.gpu_wait.ready(model)
+        self.aftermath.gpu_wait.ready(model.devices[0])
         self.course.arrived()
         self.progress.begin(time.monotonic())
         state.tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
@@ -270,6 +280,8 @@ class Life:
 
     def _load(self, plan: Plan, cause: StartCause) -> None:
         self.course.turn_to(plan, cause)
+        if plan not in self.residents:
+            plan.want_gpu()
         self._state.load_progress = 0.0
         self._state.enter(Phase.LOADING, f"loading {plan.model_id}")
 

@@ -58,8 +58,23 @@ async def test_after_that_only_who_has_asked_for_layers_and_not_for_the_cpu_gets
     assert box.plan.settings.n_gpu_layers == 0
     assert box.plan.degraded is not None
     assert "on the CPU: llama.cpp finds none" in box.plan.degraded
-    assert "a restart of homespec looks again" in box.plan.degraded
+    assert "it is looked for again while nothing runs" in box.plan.degraded
     assert "degraded" in box.state.events[-1].text
+
+
+async def test_one_that_was_waited_for_in_vain_is_not_waited_for_again() -> None:
+    box = Box(-1)
+    await box.is_worth_a_try(0, "cpu")
+    box.plan.want_gpu()
+    assert (box.plan.degraded, box.plan.settings.n_gpu_layers) == (None, -1)
+    assert await box.is_worth_a_try(1e6, "cpu")
+    assert box.pauses == []
+    assert box.plan.degraded is not None
+    box.wait.ready("CPU")
+    assert box.wait.is_given_up
+    box.wait.ready("CUDA0")
+    assert await box.is_worth_a_try(1e6, "cpu")
+    assert box.pauses == [2]
 
 
 @pytest.mark.parametrize(
