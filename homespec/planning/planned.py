@@ -9,7 +9,7 @@ import msgspec
 import psutil
 
 from homespec.config import Settings
-from homespec.errors import ConfigError
+from homespec.errors import ConfigError, GpuMissing
 from homespec.headroom.choice import TargetPlan
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.planner import Plan, make_plan
@@ -36,6 +36,8 @@ async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> 
     if named:  # whoever names a file means it
         engine = msgspec.structs.replace(engine, draft_candidates=tuple(named), outdated_candidates={})
     plan = await make_plan(engine, engine.draft_candidates, WantedMarks.of(settings), survey, check_pairs=True)
+    if settings.gpu_missing == "fail":
+        GpuMissing.check(engine.n_gpu_layers, plan.devices, expected=False)
     guide = None if plan.facts.embeds_only else await _guidelines(plan, settings, survey)
     return report_of(plan, guide), guide
 

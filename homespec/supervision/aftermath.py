@@ -78,7 +78,9 @@ class Aftermath:
             self._residents.give_up(f"the engine of {self._plan.model_id} was killed, perhaps for want of memory")
         self.fail_requests(reason, code="engine_died")
         if self._tries_gpu_again and not ended.ready_for_s:
-            self.gpu_wait.give_up(self._plan, f"the engine {reason} while it loaded the model onto the GPU")
+            self.gpu_wait.give_up(
+                self._plan, f"the engine {reason} while it loaded the model onto the GPU; {GpuMissing.HELP}"
+            )
             return
         self._failures.add(ended.ready_for_s)
         if not self._failures.is_hopeless:
@@ -108,7 +110,7 @@ class Aftermath:
         facts = self._plan.facts
         was_on_gpu = facts is not None and facts.devices[0] != "CPU" and self._plan.degraded is None
         if (was_on_gpu or self._tries_gpu_again) and isinstance(error, ModelUnsupported):
-            return GpuMissing(f"the GPU that was in use does not take the model any more: {error}")
+            return GpuMissing(f"the GPU that was in use does not take the model any more: {error}; {GpuMissing.HELP}")
         return error
 
     @property

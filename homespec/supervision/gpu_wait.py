@@ -15,7 +15,6 @@ from homespec.supervision.state import State
 logger = logging.getLogger("homespec.supervisor")
 
 RETRY_S = 2.0
-_HELP = "'homespec doctor' looks at the driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ class GpuWait:
         self._since = self._since or now
         left_s = self._since + rule.wait_s - now
         if left_s > 0 and not self.is_given_up:
-            self.reason = f"{error}; {_HELP}"
-            self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more; {_HELP}"
+            self.reason = str(error)
+            self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more"
             if is_news:
                 self._state.tell("engine", self._state.detail)
             plan.unfit()  # what fits without a GPU says nothing
@@ -75,7 +74,7 @@ class GpuWait:
     def give_up(self, plan: Plan, why: str) -> None:
         """Have the CPU take its place, until it is found again."""
         self.is_given_up = True
-        reason = f"on the CPU: {why}; {_HELP}, and it is looked for again while nothing runs"
+        reason = f"on the CPU: {why}; it is looked for again while nothing runs"
         plan.degrade(reason)
         logger.warning("degraded, %s", reason)
         self._state.tell("engine", f"degraded, {reason}")

@@ -51,6 +51,15 @@ def test_a_plan_is_a_table_for_people(models: Models, tmp_path: Path) -> None:
     assert "G = 3 query heads per KV head" in finished.stdout
 
 
+def test_layers_for_a_gpu_that_is_not_there_are_refused_unless_the_cpu_may_do(tmp_path: Path) -> None:
+    """As when it is served."""
+    refused = run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5")
+    assert (refused.code, refused.stdout) == (ExitCode.ENGINE_FAILED, "")
+    assert "gpu_layers = 5 asks for a GPU, and llama.cpp finds none; 'homespec doctor'" in refused.stderr
+    allowed = {"HOMESPEC_GPU_MISSING": "cpu"}
+    assert run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5", environment=allowed).code == ExitCode.OK
+
+
 def test_an_embedding_model_drafts_nothing(models: Models, tmp_path: Path) -> None:
     finished = run_command(tmp_path, "plan", str(models.bert))
     assert finished.code == ExitCode.OK
