@@ -147,12 +147,14 @@ async def fit(settings: EngineSettings, marks: WantedMarks, answers: Answers | N
 def read_budget(
     devices: Sequence[Device], marks: WantedMarks, *, mapped_bytes: int = 0, to_return: bool = False
 ) -> Budget:
-    """The memory that there is now, control groups included.
+    """The memory that there is now, control groups included. Raises ConfigError for marks above all of a pool.
 
     mapped_bytes: of files, by an engine that runs. to_return: for what comes back, which has to leave the high mark.
     """
     keeps = marks.high if to_return else marks.reserve
     [host] = pools(HostReading(host_memory(), ControlGroups(Path("/")).tightest(), mapped_bytes), (), lambda _: None)
+    for name, total_bytes in ((HOST, host.total_bytes), *((device.name, device.total_bytes) for device in devices)):
+        marks.check(name, total_bytes)
     return Budget(
         DeviceBudget(HOST, host.total_bytes, host.free_bytes, keeps(host.total_bytes)),
         tuple(

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from homespec.errors import DoesNotFit, GpuMissing, ModelNotFound
-from homespec.footprint import HOST
+from homespec.footprint import HOST, Device, Footprint, Shares
 from homespec.headroom import planner
 from homespec.headroom.admission import Admission
 from homespec.headroom.answers import Answers
 from homespec.headroom.choice import Refusal, TargetPlan
+from homespec.headroom.marks import WantedMarks
 from homespec.headroom.planner import fit
 from homespec.headroom.readings import HostMemory
 from homespec.headroom.survey import Survey
@@ -27,6 +28,14 @@ from tests.kits.gguf_kit import byte_vocabulary, random_llama
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
+
+
+def test_a_device_that_tells_no_size_refuses_nothing(free: pytest.MonkeyPatch) -> None:
+    give(free, GIB)
+    budget = planner.read_budget([Device("WebGPU", "a card", None, None, False)], WantedMarks(low_bytes=256 * MIB))
+    [device, _] = budget.pools()
+    assert (device.total_bytes, device.headroom_bytes) == (None, None)
+    assert budget.device_shortage(Footprint({"WebGPU": Shares(weights_bytes=GIB)}, 512, "f16")) is None
 
 
 async def test_the_plan_of_the_demo_model_is_what_the_engine_then_takes(

@@ -123,11 +123,17 @@ def test_contradictions_and_bad_values_are_one_line(
     assert all(fragment in finished.complaint for fragment in fragments)
 
 
-def test_a_reserve_larger_than_the_box_is_one_line(tmp_path: Path) -> None:
-    environment = {"HOMESPEC_RESERVE_MIB": "1000000"}
-    finished = run_command(tmp_path, "plan", "--demo", environment=environment)
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("RESERVE_MIB", "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU"),
+        ("LOW_MARK_MIB", "low_mark_mib: with a mark of 976.56 GiB on CPU"),
+    ],
+)
+def test_a_reserve_or_a_mark_larger_than_the_box_is_one_line(tmp_path: Path, key: str, words: str) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", environment={f"HOMESPEC_{key}": "1000000"})
     assert finished.code == ExitCode.CONFIG
-    assert "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU" in finished.complaint
+    assert words in finished.complaint
 
 
 def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
