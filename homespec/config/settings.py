@@ -29,9 +29,14 @@ def _split(value: Any) -> Any:
 def _tables(value: Any) -> Any:
     """A model of which only the path is told may be that text alone. In the environment all of it is JSON."""
     if isinstance(value, str):
-        value = json.loads(value)
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ValueError(f'not JSON ({error}); write {{"NAME": "PATH"}}') from error
     if not isinstance(value, dict):
         return value
+    if wrong := next((name for name, table in value.items() if not isinstance(table, str | dict)), None):
+        raise ValueError(f"{wrong} is {value[wrong]!r}; write a path, or a table with path")
     return {name: {"path": table} if isinstance(table, str) else table for name, table in value.items()}
 
 

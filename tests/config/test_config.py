@@ -386,7 +386,9 @@ def test_more_models_from_the_environment_are_json(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOMESPEC_MODELS", '{"one": "/one.gguf"}')
     assert load({}).models == {"one": {"path": "/one.gguf"}}
     monkeypatch.setenv("HOMESPEC_MODELS", "one")
-    assert fault({}).startswith("HOMESPEC_MODELS = 'one': ")
+    assert fault({}).startswith("HOMESPEC_MODELS = 'one': not JSON (")
+    monkeypatch.setenv("HOMESPEC_MODELS", '{"one": 5}')
+    assert fault({}).endswith("one is 5; write a path, or a table with path")
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_without_systemd_there_is_a_remedy(tmp_path: Path, monkeypatch: pytest.M
 def test_a_manager_that_refuses_is_quoted(tools: Path, tmp_path: Path) -> None:
     program = tools.parent / "bin/systemctl"
     program.write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
-    with pytest.raises(ServiceError, match=r"daemon-reload' failed: Failed to connect to bus"):
+    with pytest.raises(ServiceError, match=r"daemon-reload' failed: Failed to connect to bus; log in as this user"):
         Systemd(system=False).install(here(tmp_path), start=True).apply()
 
 
