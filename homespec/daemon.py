@@ -21,7 +21,7 @@ from homespec.config import Settings
 from homespec.errors import EngineError, ExitCode, HomespecError
 from homespec.headroom.answers import Answers
 from homespec.headroom.cards import Cards
-from homespec.headroom.gpu_return import GpuReturn
+from homespec.headroom.gpu_return import GpuReturn, find_gpu
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.monitor import Monitor, Watching
 from homespec.headroom.planner import fit
@@ -78,7 +78,7 @@ class Daemon:
         self._cards = Cards()
         self._monitor = Monitor(self._supervisor, self._watching())
         self._supervisor.on_ready(lambda _: self._monitor.follow(self._watching()))
-        self._gpu_return = GpuReturn(self._supervisor)
+        self._gpu_return = GpuReturn(self._supervisor, partial(find_gpu, self._answers))
         self._notifier = notifier
         self._announcer = Announcer(notifier, self._supervisor)
         self._app = self._create_app()

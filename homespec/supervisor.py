@@ -115,6 +115,11 @@ class Supervisor:
             self.state.tell("engine", f"degraded, {reason}")
 
     @property
+    def lacks_gpu(self) -> bool:
+        """Whether the CPU serves where a GPU would, if there was one."""
+        return self._life.lacks_gpu
+
+    @property
     def could_return_to_gpu(self) -> bool:
         """Whether the CPU serves in the place of a GPU, and nothing runs that a look at it would disturb."""
         return self._life.could_return_to_gpu

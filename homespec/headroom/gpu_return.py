@@ -1,4 +1,6 @@
-"""A GPU whose place the CPU has taken: it is looked for while nothing runs, ever more rarely, and at once when told."""
+"""A GPU in whose place the CPU serves, because it was lost or came late: it is looked for while nothing runs, ever more
+rarely, and at once when told.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from homespec.errors import EngineError
+from homespec.headroom.answers import Answers
 from homespec.headroom.questions import list_devices
 from homespec.headroom.survey import Survey
 from homespec.status import Phase
@@ -29,6 +32,9 @@ class Engine(Protocol):
     def degraded(self) -> str | None: ...
 
     @property
+    def lacks_gpu(self) -> bool: ...
+
+    @property
     def could_return_to_gpu(self) -> bool: ...
 
     def return_to_gpu(self, device: str) -> None: ...
@@ -36,10 +42,12 @@ class Engine(Protocol):
     def note(self, text: str) -> None: ...
 
 
-async def find_gpu() -> str | None:
-    """The first device that can hold layers, as a fresh process finds it: one that runs does not see what comes."""
+async def find_gpu(answers: Answers | None = None) -> str | None:
+    """The first device that can hold layers, as a fresh process finds it: one that runs does not see what comes. With
+    `answers` (as in Survey) none is started where the library is one for the CPU only.
+    """
     with suppress(EngineError, OSError):
-        async with Survey() as survey:
+        async with Survey(answers) as survey:
             return next((device.name for device in await list_devices(survey)), None)
     return None
 
@@ -66,10 +74,10 @@ class GpuReturn:
             await self.look(time.monotonic())
 
     async def look(self, now_s: float) -> None:
-        """For a GPU, where the CPU serves in its place and nothing runs."""
+        """For a GPU, where the CPU serves and nothing runs."""
         was_told = self._told.is_set()
         self._told.clear()
-        if was_told or (self._engine.phase is Phase.READY and self._engine.degraded is None):
+        if was_told or (self._engine.phase is Phase.READY and not self._engine.lacks_gpu):
             self._pause_s, self._due_s = LOOK_S, 0.0
         if now_s < self._due_s or not self._engine.could_return_to_gpu:
             return
@@ -78,5 +86,5 @@ class GpuReturn:
         self._pause_s = min(2 * self._pause_s, MOST_S)
         if device is not None:
             self._engine.return_to_gpu(device)
-        elif was_told:
+        elif was_told and self._engine.degraded is not None:
             self._engine.note("looked for a GPU: llama.cpp finds none; the CPU serves on")

@@ -109,14 +109,22 @@ class Life:
         self._dismiss(self.engine)
 
     @property
+    def lacks_gpu(self) -> bool:
+        """Whether the CPU serves the model where a GPU would, if there was one."""
+        plan = self.plan
+        on_cpu = plan.facts is not None and plan.facts.devices[0] == "CPU"
+        return on_cpu and (plan.degraded is not None or plan.settings.n_gpu_layers < 0)
+
+    @property
     def could_return_to_gpu(self) -> bool:
-        """Whether the CPU serves in its place, and nothing would be disturbed."""
-        return self.ready_engine is not None and self.plan.degraded is not None and not len(self._requests)
+        """The same, and nothing would be disturbed."""
+        return self.lacks_gpu and self.ready_engine is not None and not len(self._requests)
 
     def return_to_gpu(self, device: str) -> None:
-        """It is listed again. Should it not take the model, the CPU follows at once."""
+        """One is listed now. Should it not take the model, the CPU follows at once."""
+        self.aftermath.gpu_wait.is_given_up = True
         self.plan.want_gpu()
-        self.renew(f"{device} is there again")
+        self.renew(f"{device} is there now")
 
     async def replace(self, plan: Plan) -> str | None:
         """Go on as another plan wants it. When that cannot be loaded, the plan from before comes back, and the reason

@@ -13,6 +13,7 @@ from homespec.status import Phase
 class Engine:
     phase: Phase = Phase.READY
     degraded: str | None = "on the CPU"
+    lacks_gpu: bool = True
     could_return_to_gpu: bool = True
     devices: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -69,7 +70,25 @@ async def test_nobody_looks_while_something_runs_or_nothing_is_missed() -> None:
     assert not await box.looks(0)
     box.engine.could_return_to_gpu = True
     assert await box.looks(1)
-    box.engine.degraded, box.engine.could_return_to_gpu = None, False
+    box.engine.lacks_gpu = box.engine.could_return_to_gpu = False
     assert not await box.looks(2)
-    box.engine.degraded, box.engine.could_return_to_gpu = "on the CPU", True
+    box.engine.lacks_gpu = box.engine.could_return_to_gpu = True
     assert await box.looks(3)  # lost anew: not as rarely as the last time
+
+
+async def test_an_engine_that_is_started_anew_in_vain_is_not_soon_started_again() -> None:
+    box = Box()
+    box.found = "CUDA0"
+    assert await box.looks(0)
+    box.engine.phase, box.engine.could_return_to_gpu = Phase.RESTARTING, False
+    assert not await box.looks(31)
+    box.engine.phase, box.engine.could_return_to_gpu = Phase.READY, True
+    assert [now_s for now_s in range(31, 200) if await box.looks(now_s)] == [31, 91]
+
+
+async def test_where_none_was_missed_there_is_nothing_to_tell() -> None:
+    box = Box()
+    box.engine.degraded = None
+    box.gpu.look_now()
+    assert await box.looks(0)
+    assert box.engine.notes == []

@@ -35,6 +35,7 @@ from homespec.status import DeviceMemory
 is_there = not os.path.exists({str(self._gone)!r})
 card = DeviceMemory("CUDA0", "a card", {CARD!r}, False, 23 << 30, 20 << 30)
 library.Library.offload_devices = lambda self: ("CUDA0",) if is_there else ()
+library.Library.is_for_cpu_only = False
 library.Library.device_memory = lambda self: (card,) if is_there else ()
 if os.path.exists({str(self._broken)!r}):
     load = model.C.llama_model_load_from_file
@@ -61,7 +62,8 @@ if os.path.exists({str(self._broken)!r}):
         self._gone.unlink(missing_ok=True)
 
     def find(self) -> None:
-        self._broken.unlink()
+        self._broken.unlink(missing_ok=True)
+        self._gone.unlink(missing_ok=True)
         self._behaviour.write_text("")
 
 
@@ -147,9 +149,23 @@ def test_after_the_wait_an_automatic_number_of_layers_goes_to_the_cpu_says_so_an
             assert wait_for(daemon, "degraded")["device"] == "CPU"
         assert daemon.complete("a", 3)["choices"][0]["text"] == "bcd"
         machine.find()
-        hang_up("CUDA0 is there again")
+        hang_up("CUDA0 is there now")
         health = wait_for(daemon, "ok")
         assert (health["device"], health["degraded"]) == ("CUDA0", None)
+        assert daemon.complete("a", 3)["choices"][0]["text"] == "bcd"
+
+
+def test_one_that_comes_after_the_daemon_is_used_where_layers_are_automatic(models: Models, tmp_path: Path) -> None:
+    """Nobody has asked for it: it is not waited for, and the CPU may serve without a word."""
+    machine = Machine(tmp_path)
+    machine.lose(LOST)
+    environment = {**machine.environment, "HOMESPEC_FIT": "auto"}
+    with running(tmp_path, str(models.letters), environment=environment) as daemon:
+        health = daemon.health().json()
+        assert (health["status"], health["device"], health["degraded"]) == ("ok", "CPU", None)
+        machine.find()
+        daemon.signal(signal.SIGHUP)
+        eventually(lambda: daemon.health().json()["device"] == "CUDA0", "it is used", 60)
         assert daemon.complete("a", 3)["choices"][0]["text"] == "bcd"
 
 
