@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from homespec.errors import ExitCode
+from homespec.profiles.profile import named
 from homespec.store.companions import SOURCE_KEY, copy_path
+from homespec.units import MIB
 from tests.daemons import FinishedCommand, run_command
 from tests.kits.footprint_kit import eagle_head
 from tests.kits.gguf_kit import byte_vocabulary, lfs_pointer, random_llama
@@ -58,6 +60,13 @@ def test_layers_for_a_gpu_that_is_not_there_are_refused_unless_the_cpu_may_do(tm
     assert "gpu_layers = 5 asks for a GPU, and llama.cpp finds none; 'homespec doctor'" in refused.stderr
     allowed = {"HOMESPEC_GPU_MISSING": "cpu"}
     assert run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5", environment=allowed).code == ExitCode.OK
+
+
+def test_a_profile_is_planned_as_it_would_be_served(tmp_path: Path) -> None:
+    plan = report(run_command(tmp_path, "plan", "--demo", "--profile", "cpu-8", "--json"))
+    values = named("cpu-8").values()
+    assert (plan["target"]["n_ctx"], plan["target"]["slots"]) == (values["ctx"], values["slots"])
+    assert plan["pools"][0]["reserve_bytes"] == values["reserve_mib"] * MIB
 
 
 def test_an_embedding_model_drafts_nothing(models: Models, tmp_path: Path) -> None:
