@@ -79,6 +79,13 @@ async def test_automatic_context_is_lowered_and_said(models: Models, survey: Sur
     assert any(f"context lowered from 8192 to {fitted.settings.n_ctx} tokens" in event for event in fitted.events)
 
 
+async def test_a_context_beyond_the_training_is_an_event(models: Models, free: pytest.MonkeyPatch) -> None:
+    give(free, 4 * GIB)
+    for n_ctx, is_told in ((8192, False), (8448, True)):
+        told = (await fit(settings(models.demo, n_ctx=n_ctx, slots=1), MARKS)).events
+        assert any("was trained for 8192" in event for event in told) is is_told
+
+
 async def test_an_absurd_context_is_refused_without_trying_it(models: Models, free: pytest.MonkeyPatch) -> None:
     with pytest.raises(DoesNotFit, match=r"2000000000 tokens .* GiB needed on CPU.*Nearest that fits: --ctx") as caught:
         await fit(settings(models.demo, n_ctx=2_000_000_000), MARKS)

@@ -47,7 +47,14 @@ def test_a_plan_is_data_on_stdout(models: Models, tmp_path: Path) -> None:
 def test_a_plan_is_a_table_for_people(models: Models, tmp_path: Path) -> None:
     finished = run_command(tmp_path, "plan", "--demo", "--draft", str(models.random))
     assert finished.code == ExitCode.OK
-    for text in ("fits: ", "8192 tokens of context", "target weights", "target kv", "headroom after", "free drafters"):
+    for text in (
+        "fits: ",
+        "8192 tokens of context (trained for 8192), KV",
+        "target weights",
+        "target kv",
+        "headroom after",
+        "free drafters",
+    ):
         assert text in finished.stdout
     assert "vocabulary sizes differ by 48864" in finished.stdout
     assert "G = 3 query heads per KV head" in finished.stdout
@@ -60,6 +67,12 @@ def test_layers_for_a_gpu_that_is_not_there_are_refused_unless_the_cpu_may_do(tm
     assert "gpu_layers = 5 asks for a GPU, and llama.cpp finds none; 'homespec doctor'" in refused.stderr
     allowed = {"HOMESPEC_GPU_MISSING": "cpu"}
     assert run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5", environment=allowed).code == ExitCode.OK
+
+
+def test_a_context_beyond_what_the_model_was_trained_for_is_said(tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", "--ctx", "10240")
+    assert finished.code == ExitCode.OK
+    assert "context: 10240 tokens as asked, and the model was trained for 8192: it may" in finished.stdout
 
 
 def test_a_profile_is_planned_as_it_would_be_served(tmp_path: Path) -> None:
