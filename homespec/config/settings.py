@@ -191,6 +191,20 @@ class Settings(BaseSettings):
             raise ConfigError(f"{key} = {fault['input']!r}: {fault['msg']}") from error
 
     @property
+    def first(self) -> str | None:
+        """Name of the entry of `models` that is served first; None where that is not one of them."""
+        if self.model is None and not self.demo:
+            return next(iter(self.models), None)
+        return self.model if self.model in self.models else None
+
+    def of_first(self) -> Settings:
+        """Those of the model that is served first. Raises ConfigError."""
+        if self.first is None:
+            return self
+        given = dict(self.models[self.first])
+        return self.of_model(self.first, given.pop("path"), given)
+
+    @property
     def draft_ceiling(self) -> int:
         """The most tokens drafted per round."""
         if self.max_draft_tokens != "auto":

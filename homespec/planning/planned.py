@@ -27,6 +27,7 @@ async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> 
 
     Raises HomespecError.
     """
+    settings = settings.of_first()
     named = _draft_paths(settings, drafts)
     path = resolve(settings.model, demo=settings.demo, models_dir=settings.models_dir)
     # The drafters are gone through here, each with its own verdict.

@@ -93,7 +93,7 @@ def _has_model(config: Path) -> bool:
     if not config.exists():
         return False
     settings = load({}, config)
-    return settings.model is not None or settings.demo
+    return settings.model is not None or settings.demo or bool(settings.models)
 
 
 def _carry_out(plan: Plan, *, dry_run: bool) -> None:

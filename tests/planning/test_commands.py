@@ -69,6 +69,14 @@ def test_layers_for_a_gpu_that_is_not_there_are_refused_unless_the_cpu_may_do(tm
     assert run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5", environment=allowed).code == ExitCode.OK
 
 
+def test_a_model_of_the_configured_table_is_planned_with_its_own_values(models: Models, tmp_path: Path) -> None:
+    tables = {"one": str(models.letters), "two": {"path": str(models.random), "ctx": 512}}
+    environment = {"HOMESPEC_MODELS": json.dumps(tables)}
+    assert report(run_command(tmp_path, "plan", "--json", environment=environment))["model"] == str(models.letters)
+    plan = report(run_command(tmp_path, "plan", "two", "--json", environment=environment))
+    assert (plan["model"], plan["target"]["n_ctx"]) == (str(models.random), 512)
+
+
 def test_a_context_beyond_what_the_model_was_trained_for_is_said(tmp_path: Path) -> None:
     finished = run_command(tmp_path, "plan", "--demo", "--ctx", "10240")
     assert finished.code == ExitCode.OK
