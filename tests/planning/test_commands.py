@@ -205,3 +205,14 @@ def test_a_pair_without_a_usable_drafter_fails_for_scripts(models: Models, tmp_p
     assert finished.code == ExitCode.FAILURE
     assert "vocabulary sizes differ" in finished.stdout
     assert finished.stderr == ""
+
+
+def test_a_pair_is_found_by_its_names_in_the_configured_store(models: Models, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    for name, model in (("big", models.random), ("small", models.other_random)):
+        (tmp_path / "store" / f"{name}.gguf").symlink_to(model)
+    finished = run_command(
+        tmp_path, "pair", "big", "small", "--json", environment={"HOMESPEC_MODELS_DIR": str(tmp_path / "store")}
+    )
+    assert finished.code == ExitCode.OK
+    assert [drafter["usable"] for drafter in report(finished)["drafters"]] == [True]
