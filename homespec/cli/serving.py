@@ -52,7 +52,7 @@ def serve(
 
 @commands.command()
 def plan(
-    model: Annotated[str | None, typer.Argument(help="GGUF file of the target.")] = None,
+    model: Annotated[str | None, typer.Argument(help="GGUF file of the target, or its name in a store.")] = None,
     draft: Annotated[list[str] | None, typer.Option(help="Draft GGUF to consider; may be given again.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Plan for the small model of the 'demo' extra.")] = False,
     profile: Annotated[
@@ -75,8 +75,8 @@ def plan(
 
 @commands.command()
 def pair(
-    target: Annotated[str, typer.Argument(help="GGUF file of the target.")],
-    drafts: Annotated[list[str], typer.Argument(help="Draft GGUFs.")],
+    target: Annotated[str, typer.Argument(help="GGUF file of the target, or its name in a store.")],
+    drafts: Annotated[list[str], typer.Argument(help="Draft GGUFs, or their names.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Say which draft models can draft for a target, and why not."""
