@@ -89,7 +89,7 @@ class Daemon:
     def bind(self) -> str:
         """Take the port, before anything is loaded; the URL to reach it at. Raises AddressInUse."""
         host = self._settings.host
-        self._sockets = listen(host, self._settings.port)
+        self._sockets = listen(host, self._settings.port, early=self._notifier.enabled)
         name = self._sockets[0].getsockname()
         shown = "127.0.0.1" if host is None else f"[{name[0]}]" if ":" in name[0] else name[0]
         return f"http://{shown}:{name[1]}"
