@@ -21,6 +21,7 @@ from homespec.config import Settings
 from homespec.errors import EngineError, ExitCode, HomespecError
 from homespec.headroom.answers import Answers
 from homespec.headroom.cards import Cards
+from homespec.headroom.gpu_return import GpuReturn, find_gpu
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.monitor import Monitor, Watching
 from homespec.headroom.planner import fit
@@ -68,6 +69,7 @@ class Daemon:
         self._cards = Cards()
         self._monitor = Monitor(self._supervisor, self._watching())
         self._supervisor.on_ready(lambda _: self._monitor.follow(self._watching()))
+        self._gpu_return = GpuReturn(self._supervisor, partial(find_gpu, self._answers))
         self._notifier = notifier
         self._announcer = Announcer(notifier, self._supervisor)
         self._app = self._create_app()
@@ -78,7 +80,7 @@ class Daemon:
     def bind(self) -> str:
         """Take the port, before anything is loaded; the URL to reach it at. Raises AddressInUse."""
         host = self._settings.host
-        self._sockets = listen(host, self._settings.port)
+        self._sockets = listen(host, self._settings.port, early=self._notifier.enabled)
         name = self._sockets[0].getsockname()
         shown = "127.0.0.1" if host is None else f"[{name[0]}]" if ":" in name[0] else name[0]
         return f"http://{shown}:{name[1]}"
@@ -103,7 +105,7 @@ class Daemon:
             ending = asyncio.create_task(self._ending.wait())
             watching = asyncio.create_task(self._monitor.run())
             polling = asyncio.create_task(self._cards.run(lambda: _card_addresses(supervisor)))
-            helpers = [asyncio.create_task(self._reload_when_told())]
+            helpers = [asyncio.create_task(self._reload_when_told()), asyncio.create_task(self._gpu_return.run())]
             if self._notifier.enabled:
                 helpers.append(asyncio.create_task(self._announcer.run()))
             done, _ = await asyncio.wait({serving, supervising, ending, *helpers}, return_when=asyncio.FIRST_COMPLETED)
@@ -149,6 +151,7 @@ class Daemon:
             except HomespecError as error:
                 self._supervisor.note(f"the new configuration is not taken: {error}")
             self._announcer.reloaded()
+            self._gpu_return.look_now()
 
     async def _reload(self) -> str:
         """Read the settings again and follow them; what was done. Raises HomespecError and leaves all as it was."""

@@ -98,6 +98,7 @@ class GpuMissing(ModelError):
     """Layers are to lie on a GPU, and there is none: not yet, or not any more."""
 
     exit_code = ExitCode.ENGINE_FAILED
+    HELP = "'homespec doctor' looks at the driver"
 
     @classmethod
     def check(cls, n_gpu_layers: int, devices: Sized, *, expected: bool) -> None:
@@ -106,9 +107,9 @@ class GpuMissing(ModelError):
         expected: one has been in use, so that it is missed also where no number of layers asks for it.
         """
         if expected and n_gpu_layers and not devices:
-            raise cls("the GPU that was in use is gone: llama.cpp finds none any more")
+            raise cls(f"the GPU that was in use is gone: llama.cpp finds none any more; {cls.HELP}")
         if n_gpu_layers > 0 and not devices:
-            raise cls(f"gpu_layers = {n_gpu_layers} asks for a GPU, and llama.cpp finds none")
+            raise cls(f"gpu_layers = {n_gpu_layers} asks for a GPU, and llama.cpp finds none; {cls.HELP}")
 
 
 class DrafterError(HomespecError):

@@ -1,6 +1,6 @@
 """The folders that are this program's own: what systemd gives to a service, else XDG's or the platform's below a home.
 
-None for a user without a home, as dynamic users are.
+None for a user without a home, as dynamic users are. And which folder on the way to a file cannot be entered.
 """
 
 from __future__ import annotations
@@ -34,3 +34,14 @@ def _folder(variable: str, otherwise: Callable[[str], Path]) -> Path | None:
         return otherwise(_NAME)
     except RuntimeError:
         return None
+
+
+def first_closed(path: Path, is_open: Callable[[Path], bool] = lambda folder: os.access(folder, os.X_OK)) -> Path:
+    """The first folder on the way that this process may not enter, else the path itself."""
+    return next((folder for folder in reversed(path.parents) if not is_open(folder)), path)
+
+
+def denial(error: OSError, path: Path) -> str:
+    """What the system says against `path`, and where on the way to it access is denied."""
+    where = f" at {first_closed(path.absolute())}" if isinstance(error, PermissionError) else ""
+    return f"{error.strerror}{where}"

@@ -146,8 +146,9 @@ class Device(msgspec.Struct, frozen=True):
 
     name: str
     description: str
-    total_bytes: int
-    free_bytes: int
+    total_bytes: int | None
+    free_bytes: int | None
+    """None: not every backend tells."""
     is_unified: bool
     """Its memory is the memory of the box."""
 

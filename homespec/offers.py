@@ -99,10 +99,8 @@ class Offers:
 
     def _default(self) -> Offer:
         settings = self._settings
-        if settings.model is None and not settings.demo and settings.models:
-            return next(self._configured())
-        if settings.model in settings.models:
-            return next(offer for offer in self._configured() if offer.id == settings.model)
+        if settings.first is not None:
+            return next(offer for offer in self._configured() if offer.id == settings.first)
         path = resolve(settings.model, demo=settings.demo, models_dir=settings.models_dir)
         return Offer(settings.model_id or served_name(settings.model, path), path, settings)
 

@@ -114,6 +114,21 @@ class Supervisor:
         if self._life.gpu_doubt.hear(reason):
             self.state.tell("engine", f"degraded, {reason}")
 
+    @property
+    def lacks_gpu(self) -> bool:
+        """Whether the CPU serves where a GPU would, if there was one."""
+        return self._life.lacks_gpu
+
+    @property
+    def could_return_to_gpu(self) -> bool:
+        """Whether the CPU serves in the place of a GPU, and nothing runs that a look at it would disturb."""
+        return self._life.could_return_to_gpu
+
+    def return_to_gpu(self, device: str) -> None:
+        """A fresh process finds one: have the engine started anew with it, unless a request has come meanwhile."""
+        if self.could_return_to_gpu:
+            self._life.return_to_gpu(device)
+
     def admit(self, way: Admit, reason: str) -> None:
         """The draft file did not fit when the engine was started, and does so now: have it loaded that way."""
         self._life.plan.admit(way)

@@ -257,15 +257,17 @@ def running(
 
 def in_the_engine(folder: Path, code: str) -> dict[str, str]:
     """Environment that makes every engine process of a daemon run `code` before anything else."""
-    return in_processes(folder, "homespec.engine", code)
+    return in_processes(folder, code, "homespec.engine")
 
 
-def in_processes(folder: Path, argument: str, code: str) -> dict[str, str]:
-    """Environment that makes every Python with that argument run `code` before anything else."""
+def in_processes(folder: Path, code: str, *arguments: str) -> dict[str, str]:
+    """Environment that makes every Python with one of these arguments run `code` before anything else."""
     site = folder / "site"
     site.mkdir()
     body = "\n".join(f"    {line}" for line in code.splitlines())
-    (site / "sitecustomize.py").write_text(f"import os, sys, time\nif {argument!r} in sys.orig_argv:\n{body}\n")
+    (site / "sitecustomize.py").write_text(
+        f"import os, sys, time\nif {set(arguments)!r} & set(sys.orig_argv):\n{body}\n"
+    )
     return {"PYTHONPATH": os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 

@@ -163,7 +163,7 @@ async def test_a_child_that_crashed_is_known_by_its_exit_code_and_is_no_zombie(
 
 @pytest.mark.process
 def test_nothing_behind_a_wrapper_outlives_a_killed_daemon(models: Models, tmp_path: Path) -> None:
-    environment = in_processes(tmp_path, "serve", f"sys.executable = {wrapper(tmp_path)!r}")
+    environment = in_processes(tmp_path, f"sys.executable = {wrapper(tmp_path)!r}", "serve")
     with running(tmp_path, str(models.letters), environment=environment) as daemon:
         assert len(session_members(daemon.engine_pid)) > 1
         daemon.signal(signal.SIGKILL)

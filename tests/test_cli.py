@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from homespec import __version__
 from homespec.errors import ExitCode
-from tests.daemons import FinishedCommand, run_command, run_serve, running
+from tests.daemons import FinishedCommand, clean_environment, run_command, run_serve, running
 from tests.kits import gguf_kit
 from tests.kits.models import Models
 
@@ -160,6 +162,22 @@ def test_a_model_without_its_last_byte(models: Models, tmp_path: Path) -> None:
 def test_a_model_with_half_a_header(models: Models, tmp_path: Path, size: int) -> None:
     path = gguf_kit.truncated(models.letters, tmp_path / "cut.gguf", size)
     engine_complains(run_serve(tmp_path, str(path), *ANY_PORT), str(path), "header", "download it again")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+@pytest.mark.parametrize("command", [("config", "show"), ("plan", "--demo")])
+def test_output_that_nobody_has_room_for_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "homespec", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(tmp_path),
+            check=False,
+        )
+    assert done.returncode == ExitCode.FAILURE
+    assert done.stderr == "homespec: the output cannot be written: No space left on device; make room where it goes\n"
 
 
 def test_an_unknown_architecture_is_not_called_a_broken_file(models: Models, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from homespec import __version__, reference
 from homespec.config import Settings
+from homespec.config.settings import OF_A_MODEL
 from homespec.errors import ExitCode
 from homespec.headroom.marks import WantedMarks
 from homespec.profiles.profile import profiles
@@ -31,6 +32,11 @@ def test_every_setting_is_documented_with_its_default() -> None:
             "none" if default in (None, (), {}) else str(default).lower() if isinstance(default, bool) else str(default)
         )
         assert rows[name].strip() == shown, name
+
+
+def test_what_a_table_of_models_may_hold_is_documented() -> None:
+    [named] = re.findall(r"A table may hold (.+?)\. What", text_of("docs/configuration.md"), re.DOTALL)
+    assert tuple(re.findall(r"`(\w+)`", named)) == ("path", *OF_A_MODEL)
 
 
 def test_every_exit_code_is_documented() -> None:

@@ -5,6 +5,7 @@ A command imports what it runs when it runs: help and status must not wait for t
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated, Any
@@ -50,7 +51,10 @@ def _homespec(
 def main() -> None:
     """Entry point. Errors raised on purpose become one line and their exit code; bugs keep their traceback."""
     try:
-        app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        try:
+            app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        finally:
+            sys.stdout.flush()  # here a fault of it is still one line
     except HomespecError as error:
         _complain(str(error), error.exit_code)
     except _UsageError as error:
@@ -58,9 +62,18 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:
-        # Whoever read our output is done; Python's own flush at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # whoever read it is done
         sys.exit(ExitCode.OK)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _drop_output()
+        _complain(f"the output cannot be written: {error.strerror}; make room where it goes", ExitCode.FAILURE)
+
+
+def _drop_output() -> None:
+    """Python's own flush at exit must not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: ExitCode) -> None:

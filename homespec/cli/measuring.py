@@ -56,7 +56,7 @@ def doctor(
 
 @commands.command()
 def derive(
-    model: Annotated[Path, typer.Argument(help="GGUF file of the target.")],
+    model: Annotated[str, typer.Argument(help="GGUF file of the target, or its name in a store.")],
     quant: Annotated[str | None, typer.Option(help="Fewer bits: Q2_K, Q3_K_M, Q4_0, …")] = None,
     keep_layers: Annotated[str | None, typer.Option(metavar="LIST", help="Fewer layers: 0-9,28-29.")] = None,
     output: Annotated[Path | None, typer.Option(help="Where to write it; beside the model by default.")] = None,
@@ -64,10 +64,12 @@ def derive(
     prompts: Annotated[int, typer.Option(help="Prompts to measure it on; 0: do not.", min=0, max=4)] = 4,
 ) -> None:
     """Make a smaller copy of a model that drafts for it, and say how often it is right."""
+    from homespec.config import load
     from homespec.derive.making import derive as make
     from homespec.derive.recipe import parse
+    from homespec.store.model_file import find
 
-    make(model, parse(quant, keep_layers), output=output, force=force, num_prompts=prompts)
+    make(find(model, load({}).models_dir), parse(quant, keep_layers), output=output, force=force, num_prompts=prompts)
 
 
 @commands.command()

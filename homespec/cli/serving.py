@@ -52,9 +52,12 @@ def serve(
 
 @commands.command()
 def plan(
-    model: Annotated[str | None, typer.Argument(help="GGUF file of the target.")] = None,
+    model: Annotated[str | None, typer.Argument(help="GGUF file of the target, or its name in a store.")] = None,
     draft: Annotated[list[str] | None, typer.Option(help="Draft GGUF to consider; may be given again.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Plan for the small model of the 'demo' extra.")] = False,
+    profile: Annotated[
+        str | None, typer.Option(help="Starting values for a class of box: a name, auto or off.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="Configuration file (TOML).")] = None,
     ctx: Annotated[str | None, typer.Option(metavar="N", help="Tokens of context, or 'auto'.")] = None,
     slots: Annotated[str | None, typer.Option(metavar="N", help="Requests that run at the same time.")] = None,
@@ -63,7 +66,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
 ) -> None:
     """Say what fits into this box and why, without loading anything."""
-    values = {"model": model, "demo": demo or None, "ctx": ctx, "slots": slots}
+    values = {"model": model, "demo": demo or None, "profile": profile, "ctx": ctx, "slots": slots}
     values |= {"gpu_layers": gpu_layers, "kv_type": kv_type}
     from homespec.planning.commands import run_plan
 
@@ -72,8 +75,8 @@ def plan(
 
 @commands.command()
 def pair(
-    target: Annotated[str, typer.Argument(help="GGUF file of the target.")],
-    drafts: Annotated[list[str], typer.Argument(help="Draft GGUFs.")],
+    target: Annotated[str, typer.Argument(help="GGUF file of the target, or its name in a store.")],
+    drafts: Annotated[list[str], typer.Argument(help="Draft GGUFs, or their names.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Say which draft models can draft for a target, and why not."""

@@ -61,5 +61,5 @@ def _first_fault(error: ValidationError, sources: Sources) -> str:
     origin = sources.origin(key)
     where = f"{key} in {origin.where}" if origin.layer in (Layer.FILE, Layer.PROFILE) else origin.where or key
     # A field of several types has one fault for each of them.
-    messages = [each["msg"] for each in faults if each["loc"][:1] == fault["loc"][:1]]
+    messages = [each["msg"].removeprefix("Value error, ") for each in faults if each["loc"][:1] == fault["loc"][:1]]
     return f"{where} = {fault['input']!r}: {', or '.join(text[0].lower() + text[1:] for text in messages)}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from homespec.config.sources import ENV_PREFIX
 from homespec.errors import ConfigError
+from homespec.folders import denial
 from homespec.ports import DEFAULT_PORT
 from homespec.profiles.profile import AUTO, OFF
 from homespec.stats import MAX_DRAFT_TOKENS
@@ -27,12 +29,23 @@ def _split(value: Any) -> Any:
 def _tables(value: Any) -> Any:
     """A model of which only the path is told may be that text alone. In the environment all of it is JSON."""
     if isinstance(value, str):
-        value = json.loads(value)
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ValueError(f'not JSON ({error}); write {{"NAME": "PATH"}}') from error
     if not isinstance(value, dict):
         return value
+    if wrong := next((name for name, table in value.items() if not isinstance(table, str | dict)), None):
+        raise ValueError(f"{wrong} is {value[wrong]!r}; write a path, or a table with path")
     return {name: {"path": table} if isinstance(table, str) else table for name, table in value.items()}
 
 
+def _expand(path: Path) -> Path:
+    """`~` filled in; where there is no such home it stays, and leads nowhere."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises there
+
+
+File = Annotated[Path, AfterValidator(_expand)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -59,7 +72,7 @@ class Settings(BaseSettings):
     idle_unload_s: float = Field(default=0.0, ge=0)
     """Seconds without a request after which the draft model is unloaded, and after as many again the target; the next
     request loads them. 0: never."""
-    models_dir: Path | None = None
+    models_dir: File | None = None
     """Folder for pulled models; None: `homespec/models` in the platform's data folder."""
     draft: str = "auto"
     """Path or name of a draft GGUF; `auto`: the free drafters, and of the files that lie with the model the best that
@@ -68,7 +81,7 @@ class Settings(BaseSettings):
     """Tokens of a sequence that the draft model sees: the first few and the last ones. full: all of them."""
     past_outputs_mib: int = Field(default=0, ge=0, le=2**20)
     """MiB of past answers that the `suffix` drafter may repeat, apart for each API key; 0: none."""
-    past_outputs_file: Path | None = None
+    past_outputs_file: File | None = None
     """Where past answers are kept over a restart; None: nowhere."""
     controller: Literal["auto", "off"] = "auto"
     """auto: drafter and D are decided round by round, from measured costs; off: D is always `max_draft_tokens`."""
@@ -131,7 +144,7 @@ class Settings(BaseSettings):
     """Allow an address beyond loopback without an API key."""
     api_key: SecretStr | None = None
     """Set it in the environment; it must not appear on a command line."""
-    api_key_file: Path | None = None
+    api_key_file: File | None = None
     """File with one key per line; `#` starts a comment."""
     allowed_hosts: Names = ()
     """Host header names accepted beside loopback and the bound address, while no key is set."""
@@ -178,6 +191,20 @@ class Settings(BaseSettings):
             raise ConfigError(f"{key} = {fault['input']!r}: {fault['msg']}") from error
 
     @property
+    def first(self) -> str | None:
+        """Name of the entry of `models` that is served first; None where that is not one of them."""
+        if self.model is None and not self.demo:
+            return next(iter(self.models), None)
+        return self.model if self.model in self.models else None
+
+    def of_first(self) -> Settings:
+        """Those of the model that is served first. Raises ConfigError."""
+        if self.first is None:
+            return self
+        given = dict(self.models[self.first])
+        return self.of_model(self.first, given.pop("path"), given)
+
+    @property
     def draft_ceiling(self) -> int:
         """The most tokens drafted per round."""
         if self.max_draft_tokens != "auto":
@@ -193,9 +220,12 @@ class Settings(BaseSettings):
         keys = [self.api_key.get_secret_value()] if self.api_key else []
         if self.api_key_file:
             try:
-                lines = self.api_key_file.read_text().splitlines()
-            except OSError as error:
-                raise ConfigError(f"api_key_file {self.api_key_file} cannot be read: {error.strerror}") from error
+                lines = self.api_key_file.read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = denial(error, self.api_key_file) if isinstance(error, OSError) else "it is not UTF-8 text"
+                raise ConfigError(
+                    f"api_key_file {self.api_key_file} cannot be read: {reason}; name a file with one key per line"
+                ) from error
             keys += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         return frozenset(keys)
 

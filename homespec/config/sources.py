@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from homespec.errors import ConfigError
-from homespec.folders import config_folder
+from homespec.folders import config_folder, denial
 from homespec.profiles.box import detect
 from homespec.profiles.profile import AUTO, OFF, Profile, named, pick
 
@@ -118,7 +118,7 @@ def _read_file(config_file: Path | None) -> tuple[Path | None, dict[str, Any]]:
             return path, {}
         raise ConfigError(f"config file {path} does not exist; check --config or HOMESPEC_CONFIG") from error
     except OSError as error:
-        raise ConfigError(f"config file {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"config file {path} cannot be read: {denial(error, path)}; check its permissions") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {path} is not valid TOML: {error}") from error
 

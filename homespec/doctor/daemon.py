@@ -98,8 +98,11 @@ def check_status(url: str, status: Status) -> Iterator[Check]:
 def _phase(url: str, status: Status) -> Check:
     text = f"{status.phase} at {url}: {status.detail}"
     match status.phase:
-        case Phase.READY:
+        case Phase.READY | Phase.IDLE if status.degraded is None:
             return ok("daemon", text)
+        case Phase.READY | Phase.IDLE:
+            remedy = "homespec goes back to the GPU once llama.cpp finds it; see docs/troubleshooting.md"
+            return warn("daemon", f"degraded at {url}: {status.degraded}", remedy)
         case Phase.FAILED:
             return fail("daemon", text, "the reason is in its log: homespec service logs")
         case _:

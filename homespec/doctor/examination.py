@@ -18,7 +18,7 @@ from homespec.doctor.daemon import ask, check_absent, check_status, keys_of, url
 from homespec.doctor.folders import check_folders, store_folder
 from homespec.doctor.gpu import check_gpus, read_gpus
 from homespec.doctor.machine import examine_machine
-from homespec.doctor.models import check_draft, check_fit, find_target
+from homespec.doctor.models import check_draft, check_fit, check_others, find_target
 from homespec.doctor.privacy import Privacy
 from homespec.doctor.report import as_json, as_lines, cleaned
 from homespec.doctor.unit import examine_service
@@ -46,15 +46,17 @@ def _everything(url: str, api_key: str | None, settings: Settings, configuration
     asked = None if settings.gpu_layers == "auto" else settings.gpu_layers
     yield from check_gpus(read_gpus(), facts.gpus if isinstance(facts, Facts) else None, asked)
     yield configuration
-    path, model = find_target(settings)
+    first = settings.of_first()
+    path, model = find_target(first)
     yield model
-    if draft := check_draft(settings):
+    if draft := check_draft(first):
         yield draft
+    yield from check_others(settings)
     status = asyncio.run(ask(url, api_key))
     is_held = isinstance(status, Status) and status.phase is not Phase.FAILED
     # What a running daemon holds is not free for a plan of the same model.
     if path is not None and isinstance(facts, Facts) and not is_held:
-        yield from asyncio.run(check_fit(settings, path))
+        yield from asyncio.run(check_fit(first, path))
     yield from check_status(url, status) if isinstance(status, Status) else check_absent(url, status, settings)
     yield from examine_service()
     yield from check_folders(settings)

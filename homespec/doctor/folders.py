@@ -9,8 +9,7 @@ from pathlib import Path
 from homespec.config import Settings
 from homespec.doctor.check import Check, fail, ok, warn
 from homespec.errors import ConfigError
-from homespec.folders import cache_folder
-from homespec.store.model_file import first_closed
+from homespec.folders import cache_folder, first_closed
 from homespec.store.places import models_dir
 
 Access = Callable[[Path, int], bool]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from homespec import nvidia
 from homespec.doctor.check import Check, fail, ok, warn
 
 _VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD"}
 """PCI vendors whose cards are worth a build of their own."""
 _DISPLAY_CLASS = "0x03"
 _NODES = ("nvidiactl", "nvidia0", "kfd", "dri/renderD128")
-_NVML = (sys.executable, "-P", "-m", "homespec.headroom.nvml")
-_NVML_TIMEOUT_S = 10
 _DOCS = "docs/install.md"
 
 
@@ -34,7 +32,7 @@ class Gpus:
     """Device files that are there and that this user may not open."""
 
 
-def read_gpus(root: Path = Path("/"), nvml: Sequence[str] = _NVML) -> Gpus:
+def read_gpus(root: Path = Path("/"), nvml: Sequence[str] = nvidia.COMMAND) -> Gpus:
     """Looks at the kernel's files; asks NVML where there is a driver of NVIDIA's."""
     driver = _driver(root)
     nodes = [root / "dev" / name for name in _NODES]
@@ -63,11 +61,9 @@ def _vendors(root: Path) -> Iterator[str]:
 def _ask_nvml(command: Sequence[str]) -> str | None:
     """The fault; None when it answers. A wedged driver never does, so it is asked in a process of its own."""
     try:
-        done = subprocess.run(
-            command, input="[]\n", capture_output=True, text=True, timeout=_NVML_TIMEOUT_S, check=False
-        )
+        done = nvidia.ask("[]", command)
     except subprocess.TimeoutExpired:
-        return f"no answer within {_NVML_TIMEOUT_S} s: the driver hangs"
+        return f"no answer within {nvidia.TIMEOUT_S:g} s: the driver hangs"
     answer = done.stdout.strip()
     if done.returncode or not answer.startswith("{"):
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -47,6 +47,21 @@ def check_draft(settings: Settings) -> Check | None:
     return ok("draft model", f"{path}: a sound GGUF; 'homespec pair' says whether it suits the target")
 
 
+def check_others(settings: Settings) -> Iterator[Check]:
+    """More models that the configuration names. One that is broken harms only those who ask for it."""
+    others = {name: str(table["path"]) for name, table in settings.models.items() if name != settings.first}
+    for name, path in others.items():
+        try:
+            check_file(path, settings.models_dir)
+        except ModelError as error:
+            text, _, remedy = str(error).rpartition("; ")
+            yield warn(
+                "models", f"{name}: {text or remedy}", remedy if text else "'homespec models' lists what is there"
+            )
+        else:
+            yield ok("models", f"{name}: {path}")
+
+
 def network_drive(path: PurePath, partitions: Sequence[object]) -> str | None:
     """The file system of `path` when it is on another machine; `partitions` as psutil lists them."""
     mounts = [(PurePath(str(getattr(each, "mountpoint", ""))), str(getattr(each, "fstype", ""))) for each in partitions]

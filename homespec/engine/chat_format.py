@@ -80,8 +80,8 @@ def read_source(setting: str, of_model: str | None) -> tuple[str, str] | None:
     if setting in BUILT_IN:
         return BUILT_IN[setting], "built in"
     try:
-        return Path(setting).read_text(encoding="utf-8"), setting
-    except (OSError, UnicodeDecodeError) as error:
+        return Path(setting).expanduser().read_text(encoding="utf-8"), setting
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:  # the last: there is no home
         raise ModelUnsupported(
             f"chat_template {setting!r} cannot be read: {error}; name a file, or one of: auto, {', '.join(BUILT_IN)}"
         ) from error

@@ -188,7 +188,7 @@ def _check_pair(target_path: Path, draft_path: Path) -> PairChecked:
 def _device(memory: DeviceMemory) -> Device:
     # Metal calls itself a GPU of its own; its memory is the box's all the same.
     is_unified = memory.integrated or memory.name.startswith(("Metal", "MTL"))
-    return Device(memory.name, memory.description, memory.total_bytes or 0, memory.free_bytes or 0, is_unified)
+    return Device(memory.name, memory.description, memory.total_bytes, memory.free_bytes, is_unified)
 
 
 def _dry(path: str, n_gpu_layers: int, *, load_mtp: bool = False) -> Model:

@@ -109,7 +109,9 @@ def _candidates(settings: EngineSettings, wanted: ContextParams) -> list[Context
     """Settings to try, fastest first; what the user set explicitly is not changed."""
     if settings.kv_type != "auto":
         return [wanted]
-    others = [kv_type for kv_type in ("bf16", "q8_0", "f32") if kv_type != wanted.kv_type]
+    # A quantised cache needs flash attention.
+    possible = ("bf16", "f32") if settings.flash_attention == "off" else ("bf16", "q8_0", "f32")
+    others = [kv_type for kv_type in possible if kv_type != wanted.kv_type]
     return [wanted, *(replace(wanted, kv_type=kv_type) for kv_type in others)]
 
 

@@ -12,6 +12,7 @@ from homespec.headroom.expectation import expected, rho
 from homespec.headroom.gate import SMALL_KV_TYPE
 from homespec.units import format_bytes
 
+_NOTHING = "max_draft_tokens is 0: nothing is drafted"
 WINDOW_CTX = 2048
 """Context of a drafter that gets no more: it drafts until a conversation is this long."""
 
@@ -100,8 +101,8 @@ def admit(
     """The candidate with the best expected gain that fits in what the target leaves; the first of equals."""
     verdicts = []
     for candidate in candidates:
-        if candidate.unusable:
-            verdicts.append(DraftVerdict(candidate.path, None, None, None, False, candidate.unusable))
+        if unusable := candidate.unusable or (_NOTHING if max_draft_tokens == 0 else None):
+            verdicts.append(DraftVerdict(candidate.path, None, None, None, False, unusable))
             continue
         ways = tuple(_ways(candidate, target, budget, can_quantize_kv=can_quantize_kv))
         verdict = yield from _best_way(ways, target, budget, max_draft_tokens)
@@ -192,5 +193,5 @@ def _settle(verdict: DraftVerdict, best: DraftVerdict | None) -> DraftVerdict:
 
 def _free(max_draft_tokens: int) -> DraftVerdict:
     if max_draft_tokens == 0:
-        return DraftVerdict(None, None, None, None, False, "max_draft_tokens is 0: nothing is drafted")
+        return DraftVerdict(None, None, None, None, False, _NOTHING)
     return DraftVerdict(None, None, None, None, True, "take no memory worth counting")

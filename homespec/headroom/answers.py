@@ -37,7 +37,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._kept: dict[str, Answer] = {}
-        self._devices: tuple[tuple[str, int], ...] | None = None
+        self._devices: tuple[tuple[str, int | None], ...] | None = None
         """Names and sizes of those that were there last."""
 
     @property

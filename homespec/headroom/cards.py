@@ -6,13 +6,13 @@ import asyncio
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from homespec import nvidia
 from homespec.headroom.readings import CardReading
 from homespec.steady import Steady
 
@@ -24,7 +24,6 @@ DEADLINE_S = 5.0
 RETRY_S = 30.0
 """Between attempts when NVML cannot be started or does not answer."""
 _CLOSE_TIMEOUT_S = 0.5
-_WSL_LIBRARIES = Path("/usr/lib/wsl/lib")
 
 
 class Cards:
@@ -134,14 +133,11 @@ class Cards:
 
     async def _start(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # the working directory must not be able to shadow modules
-            "-m",
-            "homespec.headroom.nvml",
+            *nvidia.COMMAND,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
-            env=_with_wsl(self._environment),
+            env=nvidia.environment(self._environment),
         )
 
     def _end_child(self) -> None:
@@ -159,11 +155,3 @@ class Cards:
         except OSError:
             return False
         return status in ("suspended", "suspending")
-
-
-def _with_wsl(environment: Mapping[str, str]) -> dict[str, str]:
-    """WSL keeps the driver's library where the loader does not look."""
-    if not _WSL_LIBRARIES.is_dir():
-        return dict(environment)
-    folders = [*filter(None, [environment.get("LD_LIBRARY_PATH")]), str(_WSL_LIBRARIES)]
-    return {**environment, "LD_LIBRARY_PATH": os.pathsep.join(folders)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from homespec.config import Settings
-from homespec.units import GIB, MIB
+from homespec.errors import ConfigError
+from homespec.units import GIB, MIB, format_bytes
 
 _SHARE = 20
 _LEAST, _MOST = 256 * MIB, GIB
@@ -35,6 +36,18 @@ class WantedMarks:
     def of(cls, settings: Settings) -> WantedMarks:
         wanted = (settings.reserve_mib, settings.low_mark_mib, settings.high_mark_mib)
         return cls(*(None if value == "auto" else value * MIB for value in wanted))
+
+    def check(self, pool: str, total_bytes: int | None) -> None:
+        """Raises ConfigError for a mark that lies above everything there is."""
+        for key, mark, effect in (
+            ("low_mark_mib", self.low_bytes, "no draft model would ever stay loaded"),
+            ("high_mark_mib", self.high_bytes, "no draft model would ever come back"),
+        ):
+            if mark is not None and total_bytes is not None and mark >= total_bytes:
+                raise ConfigError(
+                    f"{key}: with a mark of {format_bytes(mark)} on {pool}, which has {format_bytes(total_bytes)}, "
+                    f"{effect}; lower it"
+                )
 
     def reserve(self, total_bytes: int | None) -> int:
         """What stays free of a pool of this size: see `on`."""

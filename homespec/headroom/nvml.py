@@ -1,16 +1,18 @@
 """NVIDIA's library, in a process of its own: `python -m homespec.headroom.nvml`.
 
 A wedged driver never returns from a call and may hold the process in the kernel, where no signal reaches it. So the
-daemon asks this process over a pipe and gives it up when it does not answer. One line in, a JSON list of PCI addresses;
-one line out, a JSON object with a reading for each. It ends when the library cannot be started: a driver that was
-updated or loaded meanwhile needs a fresh process.
+daemon asks this process over a pipe and gives it up when it does not answer. One line in, a JSON list of PCI addresses,
+or null for every card; one line out, a JSON object with a reading for each. It ends when the library cannot be started:
+a driver that was updated or loaded meanwhile needs a fresh process.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 
 import pynvml
 
@@ -35,13 +37,28 @@ def start() -> str | None:
 
 def read_card(address: str) -> CardReading:
     """Memory of the card at a PCI address. Faults of one card leave the others alone."""
+    return _read(address, lambda: pynvml.nvmlDeviceGetHandleByPciBusId(address.encode()))
+
+
+def read_all() -> dict[str, CardReading]:
+    """The same of every card, by its number."""
     try:
-        total, free, source = _memory(pynvml.nvmlDeviceGetHandleByPciBusId(address.encode()))
+        count = pynvml.nvmlDeviceGetCount()
+    except pynvml.NVMLError:
+        return {}
+    return {
+        str(index): _read(f"card {index}", partial(pynvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)
+    }
+
+
+def _read(name: str, find: Callable[[], object]) -> CardReading:
+    try:
+        total, free, source = _memory(find())
     except pynvml.NVMLError as error:
         supported = _code(error) != pynvml.NVML_ERROR_NOT_SUPPORTED
-        return CardReading(None, None, f"NVML on {address}: {error}", supported, _is_lost(_code(error)))
+        return CardReading(None, None, f"NVML on {name}: {error}", supported, _is_lost(_code(error)))
     if total in _SENTINELS or free > total:
-        return CardReading.unknown(f"NVML on {address}: no usable numbers ({free} of {total} bytes free)")
+        return CardReading.unknown(f"NVML on {name}: no usable numbers ({free} of {total} bytes free)")
     return CardReading(total, free, source)
 
 
@@ -79,7 +96,9 @@ def main() -> None:
         print(json.dumps({"error": reason}), flush=True)
         return
     for line in sys.stdin:
-        print(json.dumps({address: asdict(read_card(address)) for address in json.loads(line)}), flush=True)
+        asked = json.loads(line)
+        found = read_all() if asked is None else {address: read_card(address) for address in asked}
+        print(json.dumps({name: asdict(reading) for name, reading in found.items()}), flush=True)
 
 
 if __name__ == "__main__":

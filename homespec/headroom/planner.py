@@ -58,6 +58,14 @@ class Plan:
             return self.target.footprint
         return self.target.footprint.with_weights_of(admitted.footprint)
 
+    @property
+    def beyond_training(self) -> str | None:
+        """What is to be said of a context that was asked for and that the model has never seen."""
+        asked, trained = self.asked.n_ctx or 0, self.facts.n_ctx_train
+        if not 0 < trained < asked:
+            return None
+        return f"context: {asked} tokens as asked, and the model was trained for {trained}: it may lose its way beyond"
+
     def events(self) -> Iterator[str]:
         """What is worth telling of a plan that fits."""
         assert isinstance(self.target, TargetPlan)
@@ -68,6 +76,8 @@ class Plan:
         yield f"fits: {format_bytes(footprint.total_bytes)} ({kind}), which leaves {room or 'an unknown rest'}"
         if self.asked.n_ctx is not None and footprint.n_ctx != self.asked.n_ctx:
             yield f"context: {self.asked.n_ctx} tokens as asked; llama.cpp allocates {footprint.n_ctx}, in steps of 256"
+        if self.beyond_training:
+            yield self.beyond_training
         yield from self.target.changes
         for verdict in self.admission.verdicts if self.admission else ():
             if verdict.path is not None:
@@ -147,12 +157,14 @@ async def fit(settings: EngineSettings, marks: WantedMarks, answers: Answers | N
 def read_budget(
     devices: Sequence[Device], marks: WantedMarks, *, mapped_bytes: int = 0, to_return: bool = False
 ) -> Budget:
-    """The memory that there is now, control groups included.
+    """The memory that there is now, control groups included. Raises ConfigError for marks above all of a pool.
 
     mapped_bytes: of files, by an engine that runs. to_return: for what comes back, which has to leave the high mark.
     """
     keeps = marks.high if to_return else marks.reserve
     [host] = pools(HostReading(host_memory(), ControlGroups(Path("/")).tightest(), mapped_bytes), (), lambda _: None)
+    for name, total_bytes in ((HOST, host.total_bytes), *((device.name, device.total_bytes) for device in devices)):
+        marks.check(name, total_bytes)
     return Budget(
         DeviceBudget(HOST, host.total_bytes, host.free_bytes, keeps(host.total_bytes)),
         tuple(

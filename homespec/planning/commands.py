@@ -45,12 +45,14 @@ async def _plan(
 
 async def _pair(target: str, drafts: Sequence[str], *, as_json: bool) -> ExitCode:
     async with Survey() as survey:
+        from homespec.config import load
         from homespec.planning.pairing import check_pairs
         from homespec.planning.tables import print_pairs
         from homespec.store.model_file import check_file
 
-        path = str(check_file(target))
-        verdicts = await check_pairs(path, drafts, survey)
+        models_dir = load({}).models_dir
+        path = str(check_file(target, models_dir))
+        verdicts = await check_pairs(path, drafts, models_dir, survey)
     if as_json:
         rows = [{**asdict(verdict), "usable": verdict.is_usable} for verdict in verdicts]
         print(json.dumps({"target": path, "drafters": rows}, indent=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from homespec.errors import EngineError, HomespecError
 from homespec.headroom.questions import check_pair, describe
@@ -25,15 +26,18 @@ class PairVerdict:
         return not self.failures
 
 
-async def check_pairs(target: str, drafts: Sequence[str], survey: Survey) -> list[PairVerdict]:
-    """A verdict per candidate, in their order. Raises ModelError when the target itself cannot be read."""
+async def check_pairs(target: str, drafts: Sequence[str], models_dir: Path | None, survey: Survey) -> list[PairVerdict]:
+    """A verdict per candidate, in their order; models_dir: as configured, for those that are named.
+
+    Raises ModelError when the target itself cannot be read.
+    """
     await describe(survey, target)
-    return [await _verdict(target, draft, survey) for draft in drafts]
+    return [await _verdict(target, draft, models_dir, survey) for draft in drafts]
 
 
-async def _verdict(target: str, draft: str, survey: Survey) -> PairVerdict:
+async def _verdict(target: str, draft: str, models_dir: Path | None, survey: Survey) -> PairVerdict:
     try:
-        path = str(check_file(draft))
+        path = str(check_file(draft, models_dir))
         checked = await check_pair(survey, target, path)
     except EngineError as error:
         return PairVerdict(draft, "unreadable", (f"llama.cpp cannot load it: {error}",))

@@ -9,7 +9,7 @@ import msgspec
 import psutil
 
 from homespec.config import Settings
-from homespec.errors import ConfigError
+from homespec.errors import ConfigError, GpuMissing
 from homespec.headroom.choice import TargetPlan
 from homespec.headroom.marks import WantedMarks
 from homespec.headroom.planner import Plan, make_plan
@@ -27,6 +27,7 @@ async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> 
 
     Raises HomespecError.
     """
+    settings = settings.of_first()
     named = _draft_paths(settings, drafts)
     path = resolve(settings.model, demo=settings.demo, models_dir=settings.models_dir)
     # The drafters are gone through here, each with its own verdict.
@@ -36,6 +37,8 @@ async def planned(settings: Settings, drafts: Sequence[str], survey: Survey) -> 
     if named:  # whoever names a file means it
         engine = msgspec.structs.replace(engine, draft_candidates=tuple(named), outdated_candidates={})
     plan = await make_plan(engine, engine.draft_candidates, WantedMarks.of(settings), survey, check_pairs=True)
+    if settings.gpu_missing == "fail":
+        GpuMissing.check(engine.n_gpu_layers, plan.devices, expected=False)
     guide = None if plan.facts.embeds_only else await _guidelines(plan, settings, survey)
     return report_of(plan, guide), guide
 

@@ -28,6 +28,7 @@ def report_of(plan: Plan, guide: Guidelines | None) -> Report:
         "reason": "; ".join(target.changes) if isinstance(target, TargetPlan) else target.explain(plan.asked),
         "target": _target(target),
         "nearest": _nearest(plan),
+        "warning": plan.beyond_training,
         "pools": [_pool(plan.budget, name, target.footprint, drafter) for name in _names(plan.budget)],
         "drafters": [_verdict(verdict) for verdict in plan.admission.verdicts] if plan.admission else [],
         "proposal": {**asdict(plan.proposal), "text": plan.proposal.text} if plan.proposal else None,

@@ -24,8 +24,8 @@ def print_plan(report: Report, guide: Guidelines | None) -> None:
     """What goes where, which drafter gets in, and where to look for a good D; None: it makes embeddings."""
     out = _console()
     _line(out, _headline(report))
-    if report["reason"]:
-        _line(out, report["reason"])
+    for text in filter(None, (report["reason"], report["warning"])):
+        _line(out, text)
     if not report["target"]["measured"]:
         _line(out, f"sizes are computed, not measured: {report['target']['note']}")
     out.print(_memory(report))
@@ -57,7 +57,8 @@ def _headline(report: Report) -> str:
     target = report["target"]
     name = Path(report["model"]).name
     verdict = "fits" if report["fits"] else "does not fit"
-    settings = f"{target['n_ctx']} tokens of context, KV {target['kv_type']}"
+    trained = report["facts"]["n_ctx_train"]
+    settings = f"{target['n_ctx']} tokens of context (trained for {trained or 'n/a'}), KV {target['kv_type']}"
     return f"{name} {verdict}: {format_bytes(target['total_bytes'])} with {settings}"
 
 

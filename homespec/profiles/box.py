@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import platform
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
+from homespec import nvidia
 from homespec.cgroup import ControlGroups
-from homespec.units import MIB
 
-_QUERY = ("--query-gpu=memory.total", "--format=csv,noheader,nounits")
-_QUERY_TIMEOUT_S = 10
+_NVIDIA = "0x10de"
+_PCI_DEVICES, _WSL_NODE = Path("/sys/bus/pci/devices"), Path("/dev/dxg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,25 @@ def _host_bytes() -> int | None:
 
 
 def _nvidia_bytes() -> int | None:
-    """Memory of the largest NVIDIA GPU; None without one, or without a driver that answers."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
+    """Memory of the largest NVIDIA GPU; None without one, or without a driver that answers.
+
+    Its tool asks the same library, and is missing in many containers and in WSL.
+    """
+    if not _may_have_nvidia():
         return None
     try:
-        done = subprocess.run([program, *_QUERY], capture_output=True, text=True, timeout=_QUERY_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        cards = json.loads(nvidia.ask("null").stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    sizes = [int(line) for line in done.stdout.split() if line.isdecimal()]
-    return max(sizes) * MIB if sizes and done.returncode == 0 else None
+    return max((card["total_bytes"] or 0 for card in cards.values() if isinstance(card, dict)), default=0) or None
+
+
+def _may_have_nvidia() -> bool:
+    """By the vendor of what is plugged in; WSL shows a node of its own."""
+    if _WSL_NODE.exists():
+        return True
+    for vendor in _PCI_DEVICES.glob("*/vendor"):
+        with suppress(OSError):
+            if vendor.read_text().strip() == _NVIDIA:
+                return True
+    return False

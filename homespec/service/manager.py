@@ -12,7 +12,7 @@ from homespec.config import load
 from homespec.errors import ExitCode, ServiceError
 from homespec.service.installation import Installation, detect
 from homespec.service.launchd import Launchd
-from homespec.service.plan import Plan
+from homespec.service.plan import Plan, complaint
 from homespec.service.systemd import Systemd
 
 _NOT_INSTALLED = {
@@ -85,7 +85,7 @@ def _ask(here: Manager, *, system: bool) -> str:
     if here.is_missing(done.stdout):
         raise ServiceError(_NOT_INSTALLED[system])
     if done.returncode:
-        raise ServiceError(f"{' '.join(argv)}: {' '.join(done.stderr.split()) or f'exit code {done.returncode}'}")
+        raise ServiceError(f"{' '.join(argv)}: {complaint(done)}")
     return done.stdout
 
 
@@ -93,7 +93,7 @@ def _has_model(config: Path) -> bool:
     if not config.exists():
         return False
     settings = load({}, config)
-    return settings.model is not None or settings.demo
+    return settings.model is not None or settings.demo or bool(settings.models)
 
 
 def _carry_out(plan: Plan, *, dry_run: bool) -> None:

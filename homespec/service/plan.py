@@ -111,7 +111,7 @@ def _remove(path: Path) -> str:
 
 
 def _denied(verb: str, path: Path, error: OSError) -> str:
-    remedy = "run it with sudo, or leave out --system" if isinstance(error, PermissionError) else "make room for it"
+    remedy = "check its permissions; --system needs sudo" if isinstance(error, PermissionError) else "make room for it"
     return f"{path} cannot be {verb}: {error.strerror}; {remedy}"
 
 
@@ -121,6 +121,12 @@ def _run(command: Command) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ServiceError(f"{command}: {error}") from error
     if done.returncode and not command.may_fail:
-        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        raise ServiceError(f"'{command}' failed: {said}")
+        raise ServiceError(f"'{command}' failed: {complaint(done)}")
     return f"$ {command}"
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command said as it failed, with the remedy for what goes wrong most: su and sudo open no session."""
+    said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+    no_session = "--user" in done.args and "Failed to connect to" in said
+    return f"{said}; log in as this user itself, not through su or sudo, or pass --system" if no_session else said

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from homespec.errors import ConfigError, ModelCorrupt, ModelNotFound
+from homespec.folders import denial
 from homespec.store.finds import find_all
 from homespec.store.places import expanded
 from homespec.store.shards import model_name, parts, read_parts
@@ -93,17 +93,11 @@ def check_start(path: Path) -> None:
     except FileNotFoundError as error:
         raise ModelNotFound(f"{path} does not exist{_candidates(path.parent)}") from error
     except OSError as error:
-        where = f" at {first_closed(path)}" if isinstance(error, PermissionError) else ""
-        raise ModelNotFound(f"{path} cannot be read: {error.strerror}{where}; check its permissions") from error
+        raise ModelNotFound(f"{path} cannot be read: {denial(error, path)}; check its permissions") from error
     except ValueError as error:
         raise ModelNotFound(f"{path} cannot be the name of a file: {error}; check the path") from error
     if not start.startswith(_MAGIC):
         raise ModelCorrupt(f"{path} is not a GGUF file: {_what_it_is(start)}")
-
-
-def first_closed(path: Path, is_open: Callable[[Path], bool] = lambda folder: os.access(folder, os.X_OK)) -> Path:
-    """The first folder on the way that this process may not enter, else the path itself."""
-    return next((folder for folder in reversed(path.parents) if not is_open(folder)), path)
 
 
 def _what_it_is(start: bytes) -> str:

@@ -55,7 +55,9 @@ class Aftermath:
     async def not_loaded(self, error: HomespecError, rule: MissingGpu) -> None:
         """Raises the error when there is nothing else to serve."""
         error = self._put_down_to_gpu(error)
-        if self._fall_back(str(error)) or await self._may_find_gpu(error, rule):
+        # A GPU that is known to be missing says nothing against a new configuration.
+        goes_on = self.gpu_wait.is_given_up and await self._may_find_gpu(error, rule)
+        if goes_on or self._fall_back(str(error)) or await self._may_find_gpu(error, rule):
             self._failures.forget()
         elif self._may_do_without:
             self._do_without(str(error))
@@ -75,6 +77,11 @@ class Aftermath:
         if ended.was_killed:
             self._residents.give_up(f"the engine of {self._plan.model_id} was killed, perhaps for want of memory")
         self.fail_requests(reason, code="engine_died")
+        if self._tries_gpu_again and not ended.ready_for_s:
+            self.gpu_wait.give_up(
+                self._plan, f"the engine {reason} while it loaded the model onto the GPU; {GpuMissing.HELP}"
+            )
+            return
         self._failures.add(ended.ready_for_s)
         if not self._failures.is_hopeless:
             await self._pause(self._failures.backoff_s)
@@ -102,9 +109,15 @@ class Aftermath:
         """A driver that has come back by halves lists a GPU onto which nothing can be loaded any more."""
         facts = self._plan.facts
         was_on_gpu = facts is not None and facts.devices[0] != "CPU" and self._plan.degraded is None
-        if was_on_gpu and isinstance(error, ModelUnsupported):
-            return GpuMissing(f"the GPU that was in use does not take the model any more: {error}")
+        if (was_on_gpu or self._tries_gpu_again) and isinstance(error, ModelUnsupported):
+            return GpuMissing(f"the GPU that was in use does not take the model any more: {error}; {GpuMissing.HELP}")
         return error
+
+    @property
+    def _tries_gpu_again(self) -> bool:
+        """The CPU had taken its place, and this engine was to have it once more."""
+        plan = self._plan
+        return self.gpu_wait.is_given_up and plan.degraded is None and plan.settings.n_gpu_layers != 0
 
     async def _may_find_gpu(self, error: HomespecError, rule: MissingGpu) -> bool:
         if not isinstance(error, GpuMissing):

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from homespec.errors import GpuMissing
-from homespec.status import ModelStatus
 from homespec.supervision.plan import Plan
 from homespec.supervision.state import State
 
 logger = logging.getLogger("homespec.supervisor")
 
 RETRY_S = 2.0
-_HELP = "'homespec doctor' looks at the driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,13 @@ class GpuWait:
         """Why it is waited for."""
         self.was_there = False
         """An engine of this daemon has had one."""
+        self.is_given_up = False
+        """It has been waited for in vain: from now on the CPU follows at once where it is missed."""
 
-    def ready(self, model: ModelStatus) -> None:
+    def ready(self, device: str) -> None:
         """A target is loaded, on a GPU or without."""
-        self.was_there |= model.devices[0] != "CPU"
+        if device != "CPU":
+            self.was_there, self.is_given_up = True, False
         self.over()
 
     def over(self) -> None:
@@ -57,9 +58,9 @@ class GpuWait:
         is_news = self._since is None
         self._since = self._since or now
         left_s = self._since + rule.wait_s - now
-        if left_s > 0:
-            self.reason = f"{error}; {_HELP}"
-            self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more; {_HELP}"
+        if left_s > 0 and not self.is_given_up:
+            self.reason = str(error)
+            self._state.detail = f"{error}; waiting for it for {left_s:.0f} s more"
             if is_news:
                 self._state.tell("engine", self._state.detail)
             plan.unfit()  # what fits without a GPU says nothing
@@ -67,8 +68,13 @@ class GpuWait:
             return True
         if rule.then == "fail" and plan.asked.n_gpu_layers > 0:
             return False
-        reason = f"on the CPU: {error} (waited {rule.wait_s:g} s); {_HELP}, and a restart of homespec looks again"
+        self.give_up(plan, f"{error} (waited {rule.wait_s:g} s)")
+        return True
+
+    def give_up(self, plan: Plan, why: str) -> None:
+        """Have the CPU take its place, until it is found again."""
+        self.is_given_up = True
+        reason = f"on the CPU: {why}; it is looked for again while nothing runs"
         plan.degrade(reason)
         logger.warning("degraded, %s", reason)
         self._state.tell("engine", f"degraded, {reason}")
-        return True

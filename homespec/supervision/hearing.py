@@ -63,10 +63,12 @@ class Hearing:
             case Ready(model):
                 self._on_ready(model)
             case Measured(exactness, reason, threads):
+                is_news = (exactness, reason) != (state.exactness, state.exactness_reason)
                 state.exactness, state.exactness_reason = exactness, reason
                 if threads is not None and state.model is not None:
                     state.model = replace(state.model, threads=threads)
-                state.tell("engine", f"exactness {exactness}: {reason}")
+                if is_news:  # perhaps only the threads are
+                    state.tell("engine", f"exactness {exactness}: {reason}")
             case Happened(kind, text):
                 state.tell(kind, text)
 

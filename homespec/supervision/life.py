@@ -108,6 +108,24 @@ class Life:
         self._state.tell("engine", self._state.detail)
         self._dismiss(self.engine)
 
+    @property
+    def lacks_gpu(self) -> bool:
+        """Whether the CPU serves the model where a GPU would, if there was one."""
+        plan = self.plan
+        on_cpu = plan.facts is not None and plan.facts.devices[0] == "CPU"
+        return on_cpu and (plan.degraded is not None or plan.settings.n_gpu_layers < 0)
+
+    @property
+    def could_return_to_gpu(self) -> bool:
+        """The same, and nothing would be disturbed."""
+        return self.lacks_gpu and self.ready_engine is not None and not len(self._requests)
+
+    def return_to_gpu(self, device: str) -> None:
+        """One is listed now. Should it not take the model, the CPU follows at once."""
+        self.aftermath.gpu_wait.is_given_up = True
+        self.plan.want_gpu()
+        self.renew(f"{device} is there now")
+
     async def replace(self, plan: Plan) -> str | None:
         """Go on as another plan wants it. When that cannot be loaded, the plan from before comes back, and the reason
         is returned.
@@ -262,7 +280,7 @@ class Life:
         state.model = plan.facts = model
         state.load_progress = 1.0
         state.enter(Phase.READY, f"ready, {plan.degraded}" if plan.degraded else "ready")
-        self.aftermath.gpu_wait.ready(model)
+        self.aftermath.gpu_wait.ready(model.devices[0])
         self.course.arrived()
         self.progress.begin(time.monotonic())
         state.tell("engine", f"ready: {model.id}, {model.n_ctx} tokens of context, {model.slots} slots")
@@ -274,6 +292,8 @@ class Life:
 
     def _load(self, plan: Plan, cause: StartCause) -> None:
         self.course.turn_to(plan, cause)
+        if plan not in self.residents:
+            plan.want_gpu()
         self._state.load_progress = 0.0
         self._state.enter(Phase.LOADING, f"loading {plan.model_id}")
 

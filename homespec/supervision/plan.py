@@ -94,6 +94,14 @@ class Plan:
         self.degraded = reason
         self.unfit()
 
+    def want_gpu(self) -> None:
+        """It may be there: take back what `degrade` did, and what was measured without."""
+        if self.degraded is not None:
+            self._wanted = msgspec.structs.replace(self._wanted, n_gpu_layers=self.asked.n_gpu_layers)
+            self.settings = msgspec.structs.replace(self.settings, n_gpu_layers=self.asked.n_gpu_layers)
+            self.degraded = None
+        self.unfit()
+
     def start_with(self, withdrawn: str) -> EngineSettings:
         """Settings for an engine that starts now; `withdrawn` as in EngineSettings."""
         return msgspec.structs.replace(self.settings, withdrawn=withdrawn, quarantined=dict(self.quarantined))

@@ -236,6 +236,15 @@ def test_keys_of_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load({"api_key_file": path}).api_keys() == {"one", "two", "four"}
 
 
+def test_a_tilde_is_the_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    (home / "keys").write_text("one")
+    given = {"api_key_file": "~/keys", "models_dir": "~/models", "past_outputs_file": "~/past", "past_outputs_mib": 1}
+    settings = load(given)
+    assert settings.api_keys() == {"one"}
+    assert (settings.models_dir, settings.past_outputs_file) == (home / "models", home / "past")
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
 def test_a_key_file_without_a_key_does_not_open_the_door(home: Path, text: str) -> None:
     path = home / "keys"
@@ -246,6 +255,10 @@ def test_a_key_file_without_a_key_does_not_open_the_door(home: Path, text: str) 
 
 
 def test_a_key_file_that_is_not_there(home: Path) -> None:
+    (home / "binary").write_bytes(b"\x97")
+    assert "cannot be read: it is not UTF-8 text; name a file with one key per line" in fault(
+        {"api_key_file": home / "binary"}
+    )
     message = fault({"api_key_file": home / "nope"})
     assert str(home / "nope") in message
     assert "No such file" in message
@@ -373,7 +386,9 @@ def test_more_models_from_the_environment_are_json(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOMESPEC_MODELS", '{"one": "/one.gguf"}')
     assert load({}).models == {"one": {"path": "/one.gguf"}}
     monkeypatch.setenv("HOMESPEC_MODELS", "one")
-    assert fault({}).startswith("HOMESPEC_MODELS = 'one': ")
+    assert fault({}).startswith("HOMESPEC_MODELS = 'one': not JSON (")
+    monkeypatch.setenv("HOMESPEC_MODELS", '{"one": 5}')
+    assert fault({}).endswith("one is 5; write a path, or a table with path")
 
 
 @pytest.mark.parametrize(

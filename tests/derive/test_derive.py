@@ -58,6 +58,13 @@ def block_count(path: Path) -> int:
         return int(header.get("llama.block_count"))  # type: ignore[arg-type]
 
 
+def test_a_model_of_the_store_is_known_by_its_name(model: Path) -> None:
+    environment = {"HOMESPEC_MODELS_DIR": str(model.parent)}
+    done = run_command(model.parent, "derive", "model", "--quant", "Q4_0", "--prompts", "0", environment=environment)
+    assert (done.code, done.stderr) == (ExitCode.OK, "")
+    assert model.with_name("model.draft-Q4_0.gguf").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "name", "layers"),
     [

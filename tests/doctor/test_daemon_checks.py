@@ -31,8 +31,20 @@ def test_a_healthy_daemon() -> None:
 
 def test_phases() -> None:
     status = snapshots.speculating()
-    for phase, verdict in ((Phase.LOADING, Verdict.WARN), (Phase.FAILED, Verdict.FAIL), (Phase.READY, Verdict.OK)):
+    verdicts = {
+        Phase.LOADING: Verdict.WARN,
+        Phase.FAILED: Verdict.FAIL,
+        Phase.READY: Verdict.OK,
+        Phase.IDLE: Verdict.OK,
+    }
+    for phase, verdict in verdicts.items():
         assert found(replace(status, phase=phase))["daemon"].verdict is verdict
+
+
+def test_a_daemon_that_goes_without_its_gpu_is_not_well() -> None:
+    check = found(replace(snapshots.speculating(), degraded="on the CPU: none is there"))["daemon"]
+    assert check.verdict is Verdict.WARN
+    assert "degraded at http://127.0.0.1:8642: on the CPU: none is there" in check.text
 
 
 def test_an_older_daemon_and_one_that_was_started_again() -> None:

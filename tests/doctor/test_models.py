@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from homespec.config import Settings
+from homespec.config import Settings, load
 from homespec.doctor.check import Verdict
 from homespec.doctor.configuration import examine_configuration
-from homespec.doctor.models import check_draft, check_fit, find_target, network_drive
+from homespec.doctor.models import check_draft, check_fit, check_others, find_target, network_drive
 from homespec.headroom import planner
 from homespec.headroom.readings import HostMemory
 from homespec.units import MIB
@@ -54,6 +54,15 @@ def test_a_draft_is_looked_at_when_one_is_named(tmp_path: Path, models: Models) 
     there = check_draft(Settings.model_construct(draft=str(models.letters)))
     assert there is not None
     assert there.verdict is Verdict.OK
+
+
+def test_every_model_of_the_table_is_looked_at_and_the_first_is_the_target(tmp_path: Path, models: Models) -> None:
+    tables = {"one": str(models.letters), "gone": str(tmp_path / "gone.gguf"), "two": {"path": str(models.random)}}
+    settings = load({"models": tables})
+    assert find_target(settings.of_first())[0] == models.letters
+    gone, two = check_others(settings)
+    assert (gone.verdict, two.verdict) == (Verdict.WARN, Verdict.OK)
+    assert f"gone: {tmp_path}/gone.gguf does not exist" in gone.text
 
 
 @pytest.mark.real

@@ -76,12 +76,14 @@ def test_marks_around_thinking(words: str, marks: tuple[str, str] | None) -> Non
     assert of(LOOP + words).reasoning == marks
 
 
-def test_the_source_of_a_template(tmp_path: Path) -> None:
+def test_the_source_of_a_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "own.jinja"
     path.write_text("own")
     assert read_source("auto", "its own") == ("its own", "the model file")
     assert read_source("auto", None) is None
     assert read_source("chatml", "its own") == (CHATML, "built in")
     assert read_source(str(path), None) == ("own", str(path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_source("~/own.jinja", None) == ("own", "~/own.jinja")
     with pytest.raises(ModelUnsupported, match="chatml"):
         read_source("chatlm", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,21 @@ def test_strict_refuses_to_start_where_the_asked_settings_cannot_give_it(model: 
     settings = EngineSettings(str(models.demo), "demo", n_ctx=1024, slots=4, kv_type="f16", exactness="strict")
     with pytest.raises(ModelUnsupported, match=r"f16 KV: batches of .* rows differ"):
         open_target(settings, model)
+
+
+def test_strict_without_flash_attention_passes_over_caches_that_need_it(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verdict(_: Verdicts, context: Context, *, pad_single: bool) -> Verdict:
+        return Verdict(context.params.kv_type == "f32", "the demo's")
+
+    monkeypatch.setattr(Verdicts, "get", verdict)
+    settings = EngineSettings(str(models.random), "random", n_ctx=1024, flash_attention="off", exactness="strict")
+    with closing(Model(models.random)) as model:
+        context, exactness = open_target(settings, model)
+        assert exactness.verdict.strict
+        assert context.params.kv_type == "f32"
+        context.close()
 
 
 def test_an_engine_that_pads_single_rows_answers_the_same_with_and_without_drafts(models: Models) -> None:

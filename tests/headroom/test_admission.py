@@ -94,8 +94,10 @@ def test_the_free_ones_when_no_model_fits() -> None:
 
 def test_none_when_nothing_may_be_drafted() -> None:
     budget = box(32)
-    result = admission([], settled(budget), budget, max_draft_tokens=0)
-    assert not any(verdict.is_admitted for verdict in result.verdicts)
+    for drafts in ([], [next(iter(DRAFTERS))]):
+        result = admission(drafts, settled(budget), budget, max_draft_tokens=0)
+        assert not any(verdict.is_admitted for verdict in result.verdicts)
+        assert {verdict.reason for verdict in result.verdicts} == {"max_draft_tokens is 0: nothing is drafted"}
 
 
 def test_what_cannot_draft_for_the_target_is_not_even_measured() -> None:

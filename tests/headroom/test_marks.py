@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from homespec.errors import ConfigError
 from homespec.headroom.marks import Marks, WantedMarks
 from homespec.units import GIB, MIB
 
@@ -30,3 +32,12 @@ def test_low_is_below_high_and_what_is_set_is_kept(
     assert low is None or marks.low_bytes == low
     assert high is None or marks.high_bytes == high
     assert reserve is not None or marks.reserve_bytes <= total // 8
+
+
+@pytest.mark.parametrize(("low", "high"), [(8 * GIB, None), (None, 9 * GIB), (GIB, 8 * GIB)])
+def test_a_mark_above_everything_there_is_is_refused_with_the_numbers(low: int | None, high: int | None) -> None:
+    marks = WantedMarks(low_bytes=low, high_bytes=high)
+    with pytest.raises(ConfigError, match=r"_mark_mib: with a mark of .* on CUDA0, which has 8.00 GiB, .*; lower it"):
+        marks.check("CUDA0", 8 * GIB)
+    marks.check("CPU", 16 * GIB)
+    marks.check("unknown", None)

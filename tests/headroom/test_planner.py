@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from homespec.errors import DoesNotFit, GpuMissing, ModelNotFound
-from homespec.footprint import HOST
+from homespec.footprint import HOST, Device, Footprint, Shares
 from homespec.headroom import planner
 from homespec.headroom.admission import Admission
 from homespec.headroom.answers import Answers
 from homespec.headroom.choice import Refusal, TargetPlan
+from homespec.headroom.marks import WantedMarks
 from homespec.headroom.planner import fit
 from homespec.headroom.readings import HostMemory
 from homespec.headroom.survey import Survey
@@ -27,6 +28,14 @@ from tests.kits.gguf_kit import byte_vocabulary, random_llama
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.real
+
+
+def test_a_device_that_tells_no_size_refuses_nothing(free: pytest.MonkeyPatch) -> None:
+    give(free, GIB)
+    budget = planner.read_budget([Device("WebGPU", "a card", None, None, False)], WantedMarks(low_bytes=256 * MIB))
+    [device, _] = budget.pools()
+    assert (device.total_bytes, device.headroom_bytes) == (None, None)
+    assert budget.device_shortage(Footprint({"WebGPU": Shares(weights_bytes=GIB)}, 512, "f16")) is None
 
 
 async def test_the_plan_of_the_demo_model_is_what_the_engine_then_takes(
@@ -68,6 +77,13 @@ async def test_automatic_context_is_lowered_and_said(models: Models, survey: Sur
     assert fitted.settings.n_ctx is not None
     assert 1024 <= fitted.settings.n_ctx < 8192
     assert any(f"context lowered from 8192 to {fitted.settings.n_ctx} tokens" in event for event in fitted.events)
+
+
+async def test_a_context_beyond_the_training_is_an_event(models: Models, free: pytest.MonkeyPatch) -> None:
+    give(free, 4 * GIB)
+    for n_ctx, is_told in ((8192, False), (8448, True)):
+        told = (await fit(settings(models.demo, n_ctx=n_ctx, slots=1), MARKS)).events
+        assert any("was trained for 8192" in event for event in told) is is_told
 
 
 async def test_an_absurd_context_is_refused_without_trying_it(models: Models, free: pytest.MonkeyPatch) -> None:

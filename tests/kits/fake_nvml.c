@@ -41,6 +41,10 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **handle) {
     return 6;
 }
 
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = sizeof cards / sizeof *cards; return 0; }
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) { *handle = &cards[index]; return 0; }
+
 static int trouble(void) {
     while (word("hang")) pause();
     return code("memory=");

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from homespec.errors import ExitCode
+from homespec.profiles.profile import named
 from homespec.store.companions import SOURCE_KEY, copy_path
+from homespec.units import MIB
 from tests.daemons import FinishedCommand, run_command
 from tests.kits.footprint_kit import eagle_head
 from tests.kits.gguf_kit import byte_vocabulary, lfs_pointer, random_llama
@@ -45,10 +47,47 @@ def test_a_plan_is_data_on_stdout(models: Models, tmp_path: Path) -> None:
 def test_a_plan_is_a_table_for_people(models: Models, tmp_path: Path) -> None:
     finished = run_command(tmp_path, "plan", "--demo", "--draft", str(models.random))
     assert finished.code == ExitCode.OK
-    for text in ("fits: ", "8192 tokens of context", "target weights", "target kv", "headroom after", "free drafters"):
+    for text in (
+        "fits: ",
+        "8192 tokens of context (trained for 8192), KV",
+        "target weights",
+        "target kv",
+        "headroom after",
+        "free drafters",
+    ):
         assert text in finished.stdout
     assert "vocabulary sizes differ by 48864" in finished.stdout
     assert "G = 3 query heads per KV head" in finished.stdout
+
+
+def test_layers_for_a_gpu_that_is_not_there_are_refused_unless_the_cpu_may_do(tmp_path: Path) -> None:
+    """As when it is served."""
+    refused = run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5")
+    assert (refused.code, refused.stdout) == (ExitCode.ENGINE_FAILED, "")
+    assert "gpu_layers = 5 asks for a GPU, and llama.cpp finds none; 'homespec doctor'" in refused.stderr
+    allowed = {"HOMESPEC_GPU_MISSING": "cpu"}
+    assert run_command(tmp_path, "plan", "--demo", "--gpu-layers", "5", environment=allowed).code == ExitCode.OK
+
+
+def test_a_model_of_the_configured_table_is_planned_with_its_own_values(models: Models, tmp_path: Path) -> None:
+    tables = {"one": str(models.letters), "two": {"path": str(models.random), "ctx": 512}}
+    environment = {"HOMESPEC_MODELS": json.dumps(tables)}
+    assert report(run_command(tmp_path, "plan", "--json", environment=environment))["model"] == str(models.letters)
+    plan = report(run_command(tmp_path, "plan", "two", "--json", environment=environment))
+    assert (plan["model"], plan["target"]["n_ctx"]) == (str(models.random), 512)
+
+
+def test_a_context_beyond_what_the_model_was_trained_for_is_said(tmp_path: Path) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", "--ctx", "10240")
+    assert finished.code == ExitCode.OK
+    assert "context: 10240 tokens as asked, and the model was trained for 8192: it may" in finished.stdout
+
+
+def test_a_profile_is_planned_as_it_would_be_served(tmp_path: Path) -> None:
+    plan = report(run_command(tmp_path, "plan", "--demo", "--profile", "cpu-8", "--json"))
+    values = named("cpu-8").values()
+    assert (plan["target"]["n_ctx"], plan["target"]["slots"]) == (values["ctx"], values["slots"])
+    assert plan["pools"][0]["reserve_bytes"] == values["reserve_mib"] * MIB
 
 
 def test_an_embedding_model_drafts_nothing(models: Models, tmp_path: Path) -> None:
@@ -114,11 +153,17 @@ def test_contradictions_and_bad_values_are_one_line(
     assert all(fragment in finished.complaint for fragment in fragments)
 
 
-def test_a_reserve_larger_than_the_box_is_one_line(tmp_path: Path) -> None:
-    environment = {"HOMESPEC_RESERVE_MIB": "1000000"}
-    finished = run_command(tmp_path, "plan", "--demo", environment=environment)
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("RESERVE_MIB", "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU"),
+        ("LOW_MARK_MIB", "low_mark_mib: with a mark of 976.56 GiB on CPU"),
+    ],
+)
+def test_a_reserve_or_a_mark_larger_than_the_box_is_one_line(tmp_path: Path, key: str, words: str) -> None:
+    finished = run_command(tmp_path, "plan", "--demo", environment={f"HOMESPEC_{key}": "1000000"})
     assert finished.code == ExitCode.CONFIG
-    assert "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU" in finished.complaint
+    assert words in finished.complaint
 
 
 def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
@@ -160,3 +205,14 @@ def test_a_pair_without_a_usable_drafter_fails_for_scripts(models: Models, tmp_p
     assert finished.code == ExitCode.FAILURE
     assert "vocabulary sizes differ" in finished.stdout
     assert finished.stderr == ""
+
+
+def test_a_pair_is_found_by_its_names_in_the_configured_store(models: Models, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    for name, model in (("big", models.random), ("small", models.other_random)):
+        (tmp_path / "store" / f"{name}.gguf").symlink_to(model)
+    finished = run_command(
+        tmp_path, "pair", "big", "small", "--json", environment={"HOMESPEC_MODELS_DIR": str(tmp_path / "store")}
+    )
+    assert finished.code == ExitCode.OK
+    assert [drafter["usable"] for drafter in report(finished)["drafters"]] == [True]

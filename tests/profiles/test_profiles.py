@@ -20,6 +20,7 @@ from homespec.profiles.show import as_list, as_page, run
 from homespec.store.choice import parse
 from homespec.units import GIB, MIB
 from tests.kits.cgroups import memory_group
+from tests.kits.nvml import build_driver
 
 CLASSES = {
     *(f"cpu-{size}" for size in (8, 16, 32)),
@@ -87,26 +88,40 @@ def test_an_unknown_name() -> None:
         named("zzz")
 
 
-def nvidia_smi(folder: Path, script: str) -> None:
-    program = folder / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("echo 24564; echo 8192", Box("nvidia", 24564 * MIB)),
-        ("echo 'NVIDIA-SMI has failed' >&2; exit 9", None),
-        ("echo '[N/A]'", None),
-    ],
-)
-def test_detection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, expected: Box | None) -> None:
-    nvidia_smi(tmp_path, script)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+@pytest.fixture
+def plugged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A box with NVIDIA's cards and driver, and without its tool; the file that says what the driver does."""
+    device = tmp_path / "pci" / "0000:0a:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    behaviour = tmp_path / "behaviour"
+    behaviour.write_text("")
+    monkeypatch.setattr("homespec.profiles.box._PCI_DEVICES", tmp_path / "pci")
     monkeypatch.setattr("sys.platform", "linux")
-    found = detect()
-    assert found == expected if expected else found.device == "cpu"
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(build_driver(tmp_path)))
+    monkeypatch.setenv("FAKE_NVML", str(behaviour))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return behaviour
+
+
+def test_the_largest_card_counts(plugged_in: Path) -> None:
+    assert detect() == Box("nvidia", 24 * GIB - 500 * MIB)
+    assert pick(detect()) == named("nvidia-24")
+
+
+@pytest.mark.parametrize("behaviour", ["init=18", "memory=4", "huge", "hang"])
+def test_a_driver_that_does_not_tell_is_none(plugged_in: Path, behaviour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homespec.nvidia.TIMEOUT_S", 2.0)
+    plugged_in.write_text(behaviour)
+    assert detect().device == "cpu"
+
+
+def test_without_a_card_no_driver_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("homespec.profiles.box._PCI_DEVICES", tmp_path)
+    monkeypatch.setattr("homespec.profiles.box._WSL_NODE", tmp_path / "dxg")
+    monkeypatch.setattr("homespec.nvidia.ask", None)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert detect().device == "cpu"
 
 
 def test_apple_silicon_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,11 +104,14 @@ def test_without_a_service_one_line_says_how_to_get_one(
     assert not any(call.startswith("journalctl") for call in box.calls())
 
 
-def test_a_manager_that_cannot_be_asked_is_quoted(box: Box) -> None:
+@pytest.mark.parametrize(("flags", "has_remedy"), [((), True), (("--system",), False)])
+def test_a_manager_that_cannot_be_asked_is_quoted(box: Box, flags: tuple[str, ...], has_remedy: bool) -> None:
+    """A user's needs a session of that user, which su and sudo do not open."""
     box.put("systemctl", fails_with="Failed to connect to bus: No medium found", code=1)
-    finished = box.command("status")
+    finished = box.command("status", *flags)
     assert finished.code == ExitCode.FAILURE
     assert "Failed to connect to bus: No medium found" in finished.complaint
+    assert ("not through su or sudo" in finished.complaint) is has_remedy
 
 
 @pytest.mark.parametrize("command", ["status", "logs"])

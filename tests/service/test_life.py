@@ -142,7 +142,7 @@ def test_a_gpu_that_comes_late_is_waited_for(models: Models, tmp_path: Path) -> 
     with running(tmp_path, str(models.letters), environment=environment) as daemon:
         assert daemon.health().json()["device"] == "CUDA0"
         assert daemon.health().json()["detail"] == "ready"
-        assert any("finds none; waiting for it" in event["text"] for event in daemon.status()["events"])
+        assert any("looks at the driver; waiting for it" in event["text"] for event in daemon.status()["events"])
 
 
 def test_without_its_gpu_it_serves_from_the_cpu_if_told_to_and_says_so(models: Models, tmp_path: Path) -> None:

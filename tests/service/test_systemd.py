@@ -170,7 +170,7 @@ def test_without_systemd_there_is_a_remedy(tmp_path: Path, monkeypatch: pytest.M
 def test_a_manager_that_refuses_is_quoted(tools: Path, tmp_path: Path) -> None:
     program = tools.parent / "bin/systemctl"
     program.write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")
-    with pytest.raises(ServiceError, match=r"daemon-reload' failed: Failed to connect to bus"):
+    with pytest.raises(ServiceError, match=r"daemon-reload' failed: Failed to connect to bus; log in as this user"):
         Systemd(system=False).install(here(tmp_path), start=True).apply()
 
 
@@ -239,11 +239,12 @@ def test_the_command_shows_the_files_of_this_installation(tools: Path, tmp_path:
     assert not (tmp_path / "config").exists()
 
 
-def test_an_installed_service_is_started_once_there_is_a_model(tools: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["demo = true", "[models]\none = '/one.gguf'"])
+def test_an_installed_service_is_started_once_there_is_a_model(tools: Path, tmp_path: Path, model: str) -> None:
     environment = {"PATH": os.environ["PATH"]}
     (tmp_path / "config/homespec").mkdir(parents=True)
     # The key that such a host needs is in the service's own environment.
-    (tmp_path / "config/homespec/config.toml").write_text('demo = true\nhost = "0.0.0.0"\n')
+    (tmp_path / "config/homespec/config.toml").write_text(f'host = "0.0.0.0"\n{model}\n')
     finished = run_command(tmp_path, "service", "install", environment=environment)
     assert finished.code == ExitCode.OK, finished.stderr
     assert tools.read_text().splitlines()[-1] == "systemctl --user restart homespec.service"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from homespec.errors import ConfigError, ModelCorrupt, ModelError, ModelNotFound
-from homespec.store.model_file import check, demo_model, find, first_closed, resolve
+from homespec.store.model_file import check, demo_model, find, resolve
 from tests.kits import gguf_kit
 
 
@@ -92,12 +92,6 @@ def test_a_directory(model: Path) -> None:
 
 def test_below_a_file(model: Path) -> None:
     assert "cannot be read" in fault(model / "x.gguf")
-
-
-def test_the_folder_that_denies_access_is_named() -> None:
-    path = Path("/srv/models/qwen/x.gguf")
-    assert first_closed(path, lambda folder: "models" not in folder.parts) == Path("/srv/models")
-    assert first_closed(path, lambda folder: True) == path
 
 
 def test_a_home_that_nobody_has() -> None:

@@ -36,7 +36,7 @@ async def test_while_there_is_time_it_is_looked_for_again_and_told_once(n_gpu_la
         assert await box.is_worth_a_try(1e6, "fail")
     assert box.pauses == [2, 2, 2]
     assert box.plan.degraded is None
-    assert box.wait.reason == "llama.cpp finds none; 'homespec doctor' looks at the driver"
+    assert box.wait.reason == "llama.cpp finds none"
     assert "waiting for it for 1" in box.state.detail
     assert len(box.state.events) == 1
     box.wait.over()
@@ -58,8 +58,23 @@ async def test_after_that_only_who_has_asked_for_layers_and_not_for_the_cpu_gets
     assert box.plan.settings.n_gpu_layers == 0
     assert box.plan.degraded is not None
     assert "on the CPU: llama.cpp finds none" in box.plan.degraded
-    assert "a restart of homespec looks again" in box.plan.degraded
+    assert "it is looked for again while nothing runs" in box.plan.degraded
     assert "degraded" in box.state.events[-1].text
+
+
+async def test_one_that_was_waited_for_in_vain_is_not_waited_for_again() -> None:
+    box = Box(-1)
+    await box.is_worth_a_try(0, "cpu")
+    box.plan.want_gpu()
+    assert (box.plan.degraded, box.plan.settings.n_gpu_layers) == (None, -1)
+    assert await box.is_worth_a_try(1e6, "cpu")
+    assert box.pauses == []
+    assert box.plan.degraded is not None
+    box.wait.ready("CPU")
+    assert box.wait.is_given_up
+    box.wait.ready("CUDA0")
+    assert await box.is_worth_a_try(1e6, "cpu")
+    assert box.pauses == [2]
 
 
 @pytest.mark.parametrize(
@@ -79,5 +94,5 @@ def test_a_gpu_is_missed_where_layers_ask_for_it_or_one_has_been_in_use(
     if not missed:
         GpuMissing.check(n_gpu_layers, devices, expected=expected)
         return
-    with pytest.raises(GpuMissing, match="finds none"):
+    with pytest.raises(GpuMissing, match=r"finds none.*; 'homespec doctor' looks at the driver"):
         GpuMissing.check(n_gpu_layers, devices, expected=expected)

@@ -22,3 +22,4 @@ def test_threads_that_are_chosen_after_ready_are_those_of_the_model() -> None:
     hearing.receive(Measured("strict", "agrees", MODEL.threads + 3))
     assert state.model.threads == MODEL.threads + 3
     assert state.exactness == "strict"
+    assert [event.text for event in state.events] == ["exactness strict: agrees"]  # the same is no news

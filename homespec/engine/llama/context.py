@@ -69,7 +69,8 @@ class Context:
         native.swa_full = False
         native.n_rs_seq = params.n_rs_seq
         native.embeddings = params.gives_states
-        native.pooling_type = C.LLAMA_POOLING_TYPE_NONE
+        if params.gives_states:  # else nothing is pooled, and llama.cpp complains of being told how
+            native.pooling_type = C.LLAMA_POOLING_TYPE_NONE
         native.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP if params.is_mtp else C.LLAMA_CONTEXT_TYPE_DEFAULT
         native.ctx_other = other.handle if other is not None else None
         with native_log.capture(debug=model.load is Load.SIZES) as lines:

@@ -49,6 +49,10 @@ def decode(
     return np.copy(context.logits())
 
 
+def test_a_context_is_made_without_a_complaint(context: Context) -> None:
+    assert not [line for line in context.log if "pooling" in line]
+
+
 def test_a_batch_over_its_capacity_is_refused_and_stays_as_it_was() -> None:
     batch = Batch(8)
     batch.add([1, 2, 3, 4, 5], 0, 0, 1)
