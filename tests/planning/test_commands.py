@@ -118,7 +118,7 @@ def test_a_reserve_larger_than_the_box_is_one_line(tmp_path: Path) -> None:
     environment = {"HOMESPEC_RESERVE_MIB": "1000000"}
     finished = run_command(tmp_path, "plan", "--demo", environment=environment)
     assert finished.code == ExitCode.CONFIG
-    assert "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU" in finished.complaint
+    assert "reserve_mib: a reserve of 976.6 GiB leaves nothing of CPU" in finished.complaint
 
 
 def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
