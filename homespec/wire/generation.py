@@ -101,6 +101,7 @@ class Generation(Wire):
     top_p: float = Field(default=0.95, ge=0, le=1)
     min_p: float = Field(default=0.05, ge=0, le=1)
     seed: int | None = None
+    """None, and llama.cpp's -1: another one each time."""
     stop: Stops = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
@@ -126,7 +127,7 @@ class Generation(Wire):
             top_k=max(self.top_k, 0),
             top_p=self.top_p,
             min_p=self.min_p,
-            seed=secrets.randbits(63) if self.seed is None else self.seed % 2**63,
+            seed=secrets.randbits(63) if self.seed in (None, -1) else self.seed % 2**63,
             logit_bias=_bias(self.logit_bias),
             presence_penalty=self.presence_penalty,
             frequency_penalty=self.frequency_penalty,
