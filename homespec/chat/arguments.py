@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from homespec.chat.keyword_reader import KeywordReader
 from homespec.chat.values import TEXT_ONLY, as_json, quoted, types_of
 
+BARE_ENDS = frozenset("<&\n")
+"""What a text must not hold, where a text that does is wrapped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tags:
@@ -21,6 +24,17 @@ class Tags:
     """Between its name and its value."""
     close: str
     """Behind its value."""
+    json_value: str = ""
+    """Between its name and a value that is JSON, where that is told apart; empty where it is not."""
+    wrap: tuple[str, str] | None = None
+    """Around a text that holds what a bare one must not."""
+
+    def spelled(self, name: str, value: Any) -> str:
+        """One argument."""
+        if isinstance(value, str):
+            opened, closed = self.wrap if self.wrap and BARE_ENDS & set(value) else ("", "")
+            return self.key + name + self.value + opened + value + closed + self.close
+        return self.key + name + (self.json_value or self.value) + json.dumps(value, ensure_ascii=False) + self.close
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +121,8 @@ class TaggedReader:
         self._properties: Mapping[str, Any] = properties if isinstance(properties, dict) else {}
         self._types: frozenset[str] | None = None
         """Of the value that is being read; None between two arguments."""
+        self._close: str | None = None
+        """What ends that value; None before its first character."""
         self._next = "{"
 
     def read(self, text: str, *, final: bool) -> tuple[str, str, bool]:
@@ -122,27 +138,46 @@ class TaggedReader:
     def _between(self, text: str) -> tuple[str, str, bool]:
         tags = self._tags
         if text.startswith(tags.key):
-            name, found, rest = text[len(tags.key) :].partition(tags.value)
-            if not found:
+            name, rest, types = self._name(text[len(tags.key) :])
+            if types is None:
                 return "", text, False
-            self._types = types_of(self._properties.get(name))
-            begun = f'{self._next}"{quoted(name)}": ' + ('"' if self._types == TEXT_ONLY else "")
+            self._types, self._close = types, None
+            begun = f'{self._next}"{quoted(name)}": ' + ('"' if types == TEXT_ONLY else "")
             self._next = ", "
             return begun, rest, True
         if not text.startswith(self._end) and (tags.key.startswith(text) or self._end.startswith(text)):
             return "", text, False
         return ("{}" if self._next == "{" else "}"), text, False
 
+    def _name(self, text: str) -> tuple[str, str, frozenset[str] | None]:
+        """An argument's name, what follows, and the types that its value may have; None while more must come."""
+        marks = [mark for mark in (self._tags.value, self._tags.json_value) if mark and mark in text]
+        if not marks:
+            return "", text, None
+        mark = min(marks, key=text.index)
+        name, _, rest = text.partition(mark)
+        types = types_of(self._properties.get(name))
+        if self._tags.json_value:
+            types = TEXT_ONLY if mark == self._tags.value else types - TEXT_ONLY
+        return name, rest, types
+
     def _value(self, text: str, final: bool) -> tuple[str, str, bool]:
         assert self._types is not None
-        types, close = self._types, self._tags.close
-        before, found, rest = text.partition(close)
+        types = self._types
+        if self._close is None:
+            opened, closed = self._tags.wrap or ("", "")
+            if len(text) < len(opened) and opened.startswith(text) and not final:
+                return "", text, False
+            is_wrapped = bool(opened) and text.startswith(opened)
+            self._close = closed + self._tags.close if is_wrapped else self._tags.close
+            text = text[len(opened) :] if is_wrapped else text
+        before, found, rest = text.partition(self._close)
         if found:
             self._types = None
             return quoted(before) + '"' if types == TEXT_ONLY else as_json(before, types), rest, True
         if types != TEXT_ONLY:
             return "", text, False
-        size = len(text) - (0 if final else held_back(text, close))
+        size = len(text) - (0 if final else held_back(text, self._close))
         return quoted(text[:size]), text[size:], False
 
 

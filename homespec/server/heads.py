@@ -1,4 +1,4 @@
-"""HEAD on every path that GET has, as HTTP wants it: Ollama's clients and monitors ask that way whether a server is there."""
+"""HEAD wherever GET is: Ollama's clients and monitors ask that way whether a server is there."""
 
 from __future__ import annotations
 

@@ -41,15 +41,19 @@ def arguments(tool_format: ToolFormat, value: Any) -> str:
     match tool_format.arguments:
         case None:
             return json.dumps(value)
-        case Tags(key, between, close):
-            return "".join(
-                f"{key}{name}{between}{each if isinstance(each, str) else json.dumps(each)}{close}"
-                for name, each in value.items()
-            )
+        case Tags() as tags:
+            return "".join(tagged(tags, name, each) for name, each in value.items())
         case Braces(quote):
             return braced(quote, value).removeprefix("{")  # which ends the name
         case Keywords():
             return ", ".join(f"{name}={pythonic(each)}" for name, each in value.items())
+
+
+def tagged(tags: Tags, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        return f"{tags.key}{name}{tags.json_value or tags.value}{json.dumps(value)}{tags.close}"
+    opened, closed = tags.wrap if tags.wrap and any(char in value for char in "<&\n") else ("", "")
+    return f"{tags.key}{name}{tags.value}{opened}{value}{closed}{tags.close}"
 
 
 def pythonic(value: Any) -> str:
@@ -172,7 +176,7 @@ TYPED = {
         "open": {},
     },
 }
-PLAIN_TEXT = [each for each in FORMATS.values() if isinstance(each.arguments, Tags)]
+PLAIN_TEXT = [each for each in FORMATS.values() if isinstance(each.arguments, Tags) and not each.arguments.json_value]
 
 
 @pytest.mark.parametrize("tool_format", PLAIN_TEXT, ids=lambda each: each.name)
@@ -203,6 +207,24 @@ def test_plain_text_is_what_the_schema_says(tool_format: ToolFormat, name: str, 
     for parts in ([written + tool_format.end], list(written + tool_format.end)):
         [call] = read(parts, None, tool_format, {"f": TYPED}).calls
         assert json.loads(call.arguments) == {name: value}
+
+
+def test_a_value_that_says_what_it_is_needs_no_schema() -> None:
+    text = spelled(
+        FORMATS["deepseek_v4"], [("f", {"count": "5", "text": 7, "other": "7", "list": [1, "x"], "no": None})]
+    )
+    for parts in ([text], list(text)):
+        [call] = read(parts, None, FORMATS["deepseek_v4"], {"f": TYPED}).calls
+        assert json.loads(call.arguments) == {"count": "5", "text": 7, "other": "7", "list": [1, "x"], "no": None}
+
+
+def test_a_text_may_be_wrapped() -> None:
+    written = (
+        '<function name="f"><param name="text"><![CDATA[if a</param> < b]]></param><param name="list"><![CDATA[[1]]]>'
+    )
+    for parts in ([written + "</param></function>"], list(written + "</param></function>")):
+        [call] = read(parts, None, FORMATS["minicpm5"], {"f": TYPED}).calls
+        assert json.loads(call.arguments) == {"text": "if a</param> < b", "list": [1]}
 
 
 def test_a_text_is_streamed_as_it_comes() -> None:
