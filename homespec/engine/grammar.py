@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
 MAX_CONSTRAINT_CHARS = 256 * 1024
+MAX_REASON_CHARS = 300
 # Unbounded whitespace is a trap for small models: legal for ever, and never an answer.
 WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
 _JSON_DEFAULTS: JsonCompileOptions = {"whitespace_pattern": WHITESPACE}
@@ -75,7 +76,7 @@ class Grammar:
     def _check(self) -> None:
         if self._matcher.is_error():
             raise RequestError(
-                f"the constraint cannot be followed any further: {self._matcher.get_error()}",
+                f"the constraint cannot be followed any further: {_reason(self._matcher.get_error())}",
                 param=self._param,
                 code="constraint_failed",
             )
@@ -140,7 +141,12 @@ def _source(constraint: Constraint) -> str:
 
 
 def _refusal(constraint: Constraint, reason: str) -> RequestError:
-    one_line = " ".join(reason.split())
     return RequestError(
-        f"{constraint.param} cannot be honoured: {one_line}", param=constraint.param, code="invalid_constraint"
+        f"{constraint.param} cannot be honoured: {_reason(reason)}", param=constraint.param, code="invalid_constraint"
     )
+
+
+def _reason(text: str) -> str:
+    """llguidance's, on one short line: it quotes the whole constraint, and the answer so far."""
+    one_line = " ".join(text.partition("<state>")[0].replace("NoExtensionBias", "no text fits it").split())
+    return one_line if len(one_line) <= MAX_REASON_CHARS else one_line[: MAX_REASON_CHARS - 1] + "…"

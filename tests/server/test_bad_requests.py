@@ -236,10 +236,15 @@ def test_completion(daemon: Daemon, body: Any, param: str, fragment: str) -> Non
         ),
         pytest.param({"response_format": schema({"$ref": "http://x/y"})}, "response_format", id="remote reference"),
         pytest.param({"response_format": schema({"maxLength": 10**40})}, "response_format", id="number too large"),
+        pytest.param({"response_format": schema({"$ref": "#"})}, "response_format", id="nothing fits"),
+        pytest.param({"regex": "(a{1000}){1000}"}, "regex", id="grows too large"),
     ],
 )
 def test_a_constraint_that_cannot_be_honoured(daemon: Daemon, fields: Any, param: str) -> None:
-    refused(daemon.post(CHAT, chat(max_tokens=2, **fields)), 400, param)
+    message = refused(daemon.post(CHAT, chat(max_tokens=2, **fields)), 400, param)["message"]
+    assert len(message) < 400
+    assert "\n" not in message
+    assert "<state>" not in message
 
 
 @pytest.mark.parametrize("value", ["1", True, [1], {}])
