@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from homespec.chat.arguments import BARE_ENDS, Braces, Keywords, Style, Tags
+from homespec.chat.element_grammar import element_rules, shared_element_rules
 from homespec.chat.keyword_grammar import keyword_rules, shared_keyword_rules
 from homespec.chat.schema_parts import OF_TEXT, choices_of, row_of_members, standing_alone
 from homespec.chat.speller import Speller
@@ -24,6 +25,8 @@ def argument_rules(style: Style, name: str, schema: str, spell: Speller) -> Iter
     match style:
         case None:
             yield f"{name}: %json {schema}"
+        case Tags(nested=mark) if mark:
+            yield from element_rules(name, json.loads(schema), mark, spell)
         case Tags():
             yield from _tagged(style, name, json.loads(schema), spell)
         case Braces(quote):
@@ -35,6 +38,8 @@ def argument_rules(style: Style, name: str, schema: str, spell: Speller) -> Iter
 def shared_rules(style: Style, spell: Speller) -> Iterator[str]:
     """Rules that the arguments of all functions use."""
     match style:
+        case Tags(nested=mark) if mark:
+            yield from shared_element_rules(mark, spell)
         case Tags():
             yield from _text_value(style, spell)
             yield from _any_argument(style, spell)
@@ -53,11 +58,11 @@ def shared_rules(style: Style, spell: Speller) -> Iterator[str]:
 def gaps_of(style: Style, schema: dict[str, Any]) -> list[str]:
     """Keywords of the schema that the rules for this style leave out, by name."""
     match style:
-        case Tags():
+        case Tags(nested=""):
             properties = schema.get("properties") or {}
             texts = (value for value in properties.values() if types_of(value) & TEXT_ONLY and isinstance(value, dict))
             return sorted({key for value in texts for key in value if key in OF_TEXT})
-        case Braces():
+        case Braces() | Tags():
             return sorted(set(_keywords(schema)) & (OF_TEXT | _OF_OTHERS))
         case Keywords() | None:
             return []

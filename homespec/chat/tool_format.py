@@ -114,6 +114,7 @@ _KIMI = (
     "<|tool_call_end|>",
     "<|tool_call_argument_begin|>",
 )
+_MINIMAX = "]<]minimax[>["
 _DSML = "｜DSML｜"
 _HY = (
     *("<tool_calls:opensource>", "</tool_calls:opensource>", "<tool_call:opensource>", "</tool_call:opensource>"),
@@ -270,6 +271,16 @@ _FORMATS = (
         closing="\n</tool_calls>",
         separator="\n",
         markers=("<tool_calls>", "</tool_calls>"),
+    ),
+    ToolFormat(
+        "minimax_m3",
+        f'{_MINIMAX}<invoke name="',
+        '">',
+        f"{_MINIMAX}</invoke>\n",
+        opening=f"{_MINIMAX}<tool_call>\n",
+        closing=f"{_MINIMAX}</tool_call>",
+        markers=(_MINIMAX, "<tool_call>", "</tool_call>"),
+        arguments=Tags(f"{_MINIMAX}<", ">", f"{_MINIMAX}</{{name}}>", nested=_MINIMAX),
     ),
     ToolFormat(
         "hy3",

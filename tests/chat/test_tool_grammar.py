@@ -128,6 +128,25 @@ def test_a_text_that_could_end_early_is_wrapped() -> None:
     assert not legal(wrapped.replace("<![CDATA[", "").replace("]]>", ""), asked)
 
 
+def test_elements_are_followed_inside_and_out() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "way": {"enum": ["up", "down"]}},
+        "required": ["n"],
+    }
+    schema = {"type": "object", "properties": {"rows": {"type": "array", "items": inner}, "free": {}}}
+    asked = ToolUse("minimax_m3", (FunctionSpec("f", json.dumps(schema)),), required=True)
+
+    def is_legal(arguments: object) -> bool:
+        return legal(spelled(FORMATS["minimax_m3"], [("f", arguments)]), asked)
+
+    assert is_legal({"rows": [{"n": 1, "way": "up"}, {"n": 2}], "free": {"x": [1, {"y": "z"}]}})
+    assert is_legal({"rows": [], "free": "text"})
+    assert not is_legal({"rows": [{"way": "up"}]})
+    assert not is_legal({"rows": [{"n": "one"}]})
+    assert not is_legal({"rows": "none"})
+
+
 def test_a_schema_that_refers_to_itself_is_followed() -> None:
     tree = {
         "type": "object",

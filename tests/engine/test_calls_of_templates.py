@@ -71,6 +71,9 @@ CALLS = {
     + PAIRS.replace("PAIR", f'<param name="{{{{ k }}}}">{TEXT}</param>')
     + "</function>",
     "minimax_m1": f"<tool_calls>\n{OBJECT}\n</tool_calls>",
+    "minimax_m3": ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="{{ c.function.name }}">'
+    + PAIRS.replace("PAIR", "]<]minimax[>[<{{ k }}>{{ v }}]<]minimax[>[</{{ k }}>")
+    + "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
     "hy3": "<tool_calls:opensource>\n<tool_call:opensource>{{ c.function.name }}<tool_sep:opensource>\n"
     + PAIRS.replace(
         "PAIR",
