@@ -6,6 +6,7 @@ Null means absent, unknown fields are ignored, known ones are honoured or refuse
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -66,11 +67,11 @@ class ResponseFormat(Wire):
         return Constraint("json_schema", _json(self.json_schema.schema_), "response_format")
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, param: str = "response_format") -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (OverflowError, RecursionError) as error:
-        raise RequestError(f"the schema cannot be used: {error}", param="response_format") from error
+        raise RequestError(f"the schema cannot be used: {error}", param=param) from error
 
 
 def _unlimited_is_absent(value: Any) -> Any:
@@ -113,6 +114,8 @@ class Generation(Wire):
     n: int = Field(default=1, ge=1, le=MAX_CHOICES)
     regex: str | None = None
     grammar: str | None = None
+    json_schema: dict[str, Any] | None = None
+    """llama-server's field."""
     response_format: ResponseFormat | None = None
     ignore_eos: bool = False
     cache_salt: str | None = None
@@ -153,6 +156,9 @@ class Generation(Wire):
                 self.response_format.constraint() if self.response_format else None,
                 Constraint("regex", self.regex, "regex") if self.regex else None,
                 Constraint("grammar", self.grammar, "grammar") if self.grammar else None,
+                None
+                if self.json_schema is None
+                else Constraint("json_schema", _json(self.json_schema, "json_schema"), "json_schema"),
             )
             if constraint
         ]
@@ -187,6 +193,16 @@ class Generation(Wire):
             )
             for index in range(1, self.n)
         ]
+
+
+def known_as(param: str, frames: Sequence[Generate]) -> list[Generate]:
+    """The same, with the name by which this client knows what the answer must look like."""
+    return [
+        msgspec.structs.replace(frame, constraint=msgspec.structs.replace(frame.constraint, param=param))
+        if frame.constraint
+        else frame
+        for frame in frames
+    ]
 
 
 def _bias(bias: dict[str, float]) -> dict[int, float]:

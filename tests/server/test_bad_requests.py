@@ -226,6 +226,8 @@ def test_completion(daemon: Daemon, body: Any, param: str, fragment: str) -> Non
     ("fields", "param"),
     [
         pytest.param({"regex": "("}, "regex", id="open group"),
+        pytest.param({"json_schema": {"type": "no such type"}}, "json_schema", id="schema beside"),
+        pytest.param({"json_schema": {}, "regex": "a"}, "json_schema", id="two of them"),
         pytest.param({"regex": "+a"}, "regex", id="quantifier on nothing"),
         pytest.param({"regex": "(" * 60_000 + ")" * 60_000}, "regex", id="60000 nested groups"),
         pytest.param({"grammar": "root ::= ("}, "grammar", id="open rule"),

@@ -155,6 +155,8 @@ def test_options_without_effect_are_said(thinker: Daemon) -> None:
         ("/api/chat", {"messages": HI, "options": {"temperature": "hot"}}, "options.temperature"),
         ("/api/generate", {"prompt": "a", "options": {"num_predict": "many"}}, "options.num_predict"),
         ("/api/chat", {"messages": HI, "format": 5}, "format"),
+        ("/api/chat", {"messages": HI, "format": {"type": "none"}}, "format"),
+        ("/api/generate", {"prompt": "a", "raw": True, "format": {"type": "none"}}, "format"),
         ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "messages[0].images"),
         ("/api/chat", {"messages": HI, "tools": [{"type": "other"}]}, "tools[0].type"),
         ("/api/chat", {"messages": [{"role": "assistant", "tool_calls": [5]}]}, "messages[0].tool_calls[0]"),
