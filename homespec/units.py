@@ -8,17 +8,21 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
+_MAX_DIGITS = 5
+"""Of a size, the point included: columns stay columns."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def format_bytes(num_bytes: int | None) -> str:
-    """`1.50 GiB`, `93.8 MiB`, `512 B`; `n/a` when unknown."""
+    """`1.50 GiB`, `93.8 MiB`, `512 B`, in at most nine characters below 1000 GiB; `n/a` when unknown."""
     if num_bytes is None:
         return "n/a"
     for size, name, digits in ((GIB, "GiB", 2), (MIB, "MiB", 1), (KIB, "KiB", 1)):
         if abs(num_bytes) >= size:
-            return f"{num_bytes / size:.{digits}f} {name}"
+            text = f"{num_bytes / size:.{digits}f}"
+            is_long = len(text.lstrip("-")) > _MAX_DIGITS
+            return f"{num_bytes / size:.{digits - is_long}f} {name}"
     return f"{num_bytes} B"
 
 

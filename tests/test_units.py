@@ -24,14 +24,21 @@ from homespec.units import (
         (0, "0 B"),
         (512, "512 B"),
         (KIB, "1.0 KiB"),
-        (MIB - 1, "1024.0 KiB"),
+        (MIB - 1, "1024 KiB"),
         (int(93.8 * MIB), "93.8 MiB"),
         (3 * GIB // 2, "1.50 GiB"),
         (-2 * GIB, "-2.00 GiB"),
+        (int(99.99 * GIB), "99.99 GiB"),
+        (int(123.4 * GIB), "123.4 GiB"),
     ],
 )
 def test_bytes(num_bytes: int | None, shown: str) -> None:
     assert format_bytes(num_bytes) == shown
+
+
+@given(st.integers(0, 999 * GIB))
+def test_sizes_fit_into_a_column(num_bytes: int) -> None:
+    assert len(format_bytes(num_bytes)) <= len("99.99 GiB")
 
 
 @pytest.mark.parametrize(

@@ -172,10 +172,11 @@ class TestFields:
         given_nulls = model.model_validate(nulls | {"messages": HI, "seed": 1}).frames("id", partition="")
         assert given_nulls == model.model_validate({"messages": HI, "seed": 1}).frames("id", partition="")
 
-    def test_a_seed_is_drawn_when_none_is_given(self) -> None:
-        assert chat().sampling.seed != chat().sampling.seed
+    @pytest.mark.parametrize("fields", [{}, {"seed": None}, {"seed": -1}])
+    def test_a_seed_is_drawn_when_none_is_given(self, fields: dict[str, Any]) -> None:
+        assert chat(**fields).sampling.seed != chat(**fields).sampling.seed
 
-    @pytest.mark.parametrize("seed", [0, -1, 2**64, -(10**100)])
+    @pytest.mark.parametrize("seed", [0, -2, 2**64, -(10**100)])
     def test_any_seed_crosses(self, seed: int) -> None:
         frame = chat(seed=seed)
         assert 0 <= frame.sampling.seed <= MAX_INT

@@ -66,12 +66,12 @@ class AnswerParser:
 
     def _start(self) -> bool:
         assert self._reasoning_marks is not None
-        mark, text = self._reasoning_marks[0], self._buffer.lstrip()
-        if text.startswith(mark):
-            self._buffer = text[len(mark) :]
-            self._state = self._reasoning
-            return True
-        if self._may_become(text, mark):
+        text = self._buffer.lstrip()
+        for mark, state in zip(self._reasoning_marks, (self._reasoning, self._answer_start), strict=True):
+            if text.startswith(mark):  # the closing one alone: an answer that says that it does not think
+                self._buffer, self._state = text[len(mark) :], state
+                return True
+        if any(self._may_become(text, mark) for mark in self._reasoning_marks):
             return False
         self._began = True  # space in front of an answer without thinking belongs to it
         self._state = self._answer_start

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from homespec.chat.arguments import Braces, Keywords, Style, Tags
+from homespec.chat.arguments import BARE_ENDS, Braces, Keywords, Style, Tags
+from homespec.chat.element_grammar import element_rules, shared_element_rules
 from homespec.chat.keyword_grammar import keyword_rules, shared_keyword_rules
 from homespec.chat.schema_parts import OF_TEXT, choices_of, row_of_members, standing_alone
 from homespec.chat.speller import Speller
@@ -24,6 +25,8 @@ def argument_rules(style: Style, name: str, schema: str, spell: Speller) -> Iter
     match style:
         case None:
             yield f"{name}: %json {schema}"
+        case Tags(nested=mark) if mark:
+            yield from element_rules(name, json.loads(schema), mark, spell)
         case Tags():
             yield from _tagged(style, name, json.loads(schema), spell)
         case Braces(quote):
@@ -35,9 +38,11 @@ def argument_rules(style: Style, name: str, schema: str, spell: Speller) -> Iter
 def shared_rules(style: Style, spell: Speller) -> Iterator[str]:
     """Rules that the arguments of all functions use."""
     match style:
+        case Tags(nested=mark) if mark:
+            yield from shared_element_rules(mark, spell)
         case Tags():
-            yield spell.up_to("text_value", style.close)
-            yield spell.up_to("any_name", style.value)
+            yield from _text_value(style, spell)
+            yield from _any_argument(style, spell)
         case Braces(quote):
             yield spell.up_to("text_value", quote)
             yield f"any_text: {spell(quote)} text_value"
@@ -53,11 +58,11 @@ def shared_rules(style: Style, spell: Speller) -> Iterator[str]:
 def gaps_of(style: Style, schema: dict[str, Any]) -> list[str]:
     """Keywords of the schema that the rules for this style leave out, by name."""
     match style:
-        case Tags():
+        case Tags(nested=""):
             properties = schema.get("properties") or {}
             texts = (value for value in properties.values() if types_of(value) & TEXT_ONLY and isinstance(value, dict))
             return sorted({key for value in texts for key in value if key in OF_TEXT})
-        case Braces():
+        case Braces() | Tags():
             return sorted(set(_keywords(schema)) & (OF_TEXT | _OF_OTHERS))
         case Keywords() | None:
             return []
@@ -75,29 +80,54 @@ def _keywords(schema: Any) -> Iterator[str]:
             yield from _keywords(list(value.values()) if is_named else value)
 
 
+def _text_value(tags: Tags, spell: Speller) -> Iterator[str]:
+    """A text, and what ends its argument."""
+    if tags.wrap is None:
+        yield spell.up_to("text_value", tags.close)
+        return
+    opened, closed = tags.wrap
+    yield f"text_value: BARE {spell(tags.close)} | {spell(opened)} wrapped_value"
+    yield f"BARE: /[^{''.join(sorted(BARE_ENDS))}]*/".replace("\n", r"\n")
+    yield spell.up_to("wrapped_value", closed + tags.close)
+
+
+def _any_argument(tags: Tags, spell: Speller) -> Iterator[str]:
+    """The name of an argument of which the schema says nothing, and its value."""
+    if not tags.json_value:
+        yield "any_argument: any_name text_value"
+        yield spell.up_to("any_name", tags.value)
+        return
+    text = f"{spell(tags.value)} text_value"
+    other = f"{spell(tags.json_value)} %json {{}} {spell(tags.close)}"
+    yield f"any_argument: QUOTED ({text} | {other})"
+    yield r'QUOTED: /[^"]*/'
+
+
 def _tagged(tags: Tags, name: str, schema: dict[str, Any], spell: Speller) -> Iterator[str]:
     properties = schema.get("properties") or {}
     if not properties:
         is_open = schema.get("additionalProperties") is not False
-        yield f"{name}: " + (f"({spell(tags.key)} any_name text_value)*" if is_open else '""')
+        yield f"{name}: " + (f"({spell(tags.key)} any_argument)*" if is_open else '""')
         return
     required = set(schema.get("required") or ())
     parts = []
     for index, (key, value) in enumerate(properties.items()):
         parts.append(f"{name}_{index}" + ("" if key in required else "?"))
-        head = spell(tags.key + key + tags.value)
-        yield f"{name}_{index}: {head} {_tagged_value(tags, value, schema, spell)}"
+        yield f"{name}_{index}: {_tagged_argument(tags, key, value, schema, spell)}"
     yield f"{name}: {' '.join(parts)}"
 
 
-def _tagged_value(tags: Tags, value: Any, schema: dict[str, Any], spell: Speller) -> str:
+def _tagged_argument(tags: Tags, key: str, value: Any, schema: dict[str, Any], spell: Speller) -> str:
+    head = tags.key + key
     choices = choices_of(value)
     if choices is not None and all(isinstance(choice, str) for choice in choices):
-        return f"({' | '.join(spell(choice + tags.close) for choice in choices)})"
+        return f"({' | '.join(spell(tags.spelled(key, choice)) for choice in choices)})"
+    text = f"{spell(head + tags.value)} text_value"
     types = types_of(value)
-    if not types or types & TEXT_ONLY:
-        return "text_value"
-    return f"%json {standing_alone(value, schema)} {spell(tags.close)}"
+    if not types or types == TEXT_ONLY or (types & TEXT_ONLY and not tags.json_value):
+        return text
+    other = f"{spell(head + (tags.json_value or tags.value))} %json {standing_alone(value, schema)} {spell(tags.close)}"
+    return f"({text} | {other})" if types & TEXT_ONLY else other
 
 
 class _Braced:

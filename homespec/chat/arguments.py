@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from homespec.chat.elements import element_json, element_text
 from homespec.chat.keyword_reader import KeywordReader
 from homespec.chat.values import TEXT_ONLY, as_json, quoted, types_of
+
+BARE_ENDS = frozenset("<&\n")
+"""What a text must not hold, where a text that does is wrapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,26 @@ class Tags:
     value: str
     """Between its name and its value."""
     close: str
-    """Behind its value."""
+    """Behind its value; `{name}` stands for its name."""
+    json_value: str = ""
+    """Between its name and a value that is JSON, where that is told apart; empty where it is not."""
+    wrap: tuple[str, str] | None = None
+    """Around a text that holds what a bare one must not."""
+    nested: str = ""
+    """In front of the tags inside a value that is no text; empty where that is JSON."""
+
+    def closing(self, name: str) -> str:
+        return self.close.replace("{name}", name)
+
+    def spelled(self, name: str, value: Any) -> str:
+        """One argument."""
+        between, text = self.value, str(value)
+        if not isinstance(value, str):
+            between = self.json_value or self.value
+            text = element_text(value, self.nested) if self.nested else json.dumps(value, ensure_ascii=False)
+        elif self.wrap and BARE_ENDS & set(value):
+            text = text.join(self.wrap)
+        return self.key + name + between + text + self.closing(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +130,9 @@ class TaggedReader:
         self._properties: Mapping[str, Any] = properties if isinstance(properties, dict) else {}
         self._types: frozenset[str] | None = None
         """Of the value that is being read; None between two arguments."""
+        self._name = ""
+        self._close: str | None = None
+        """What ends that value; None before its first character."""
         self._next = "{"
 
     def read(self, text: str, *, final: bool) -> tuple[str, str, bool]:
@@ -120,30 +146,62 @@ class TaggedReader:
             text = rest
 
     def _between(self, text: str) -> tuple[str, str, bool]:
-        tags = self._tags
-        if text.startswith(tags.key):
-            name, found, rest = text[len(tags.key) :].partition(tags.value)
-            if not found:
+        tags, is_end = self._tags, text.startswith(self._end)
+        if not is_end and (tags.key.startswith(text) or self._end.startswith(text)):
+            return "", text, False
+        if text.startswith(tags.key) and not is_end:
+            name, rest, types = self._named(text[len(tags.key) :])
+            if types is None:
                 return "", text, False
-            self._types = types_of(self._properties.get(name))
-            begun = f'{self._next}"{quoted(name)}": ' + ('"' if self._types == TEXT_ONLY else "")
+            self._name, self._types, self._close = name, types, None
+            begun = f'{self._next}"{quoted(name)}": ' + ('"' if types == TEXT_ONLY else "")
             self._next = ", "
             return begun, rest, True
-        if not text.startswith(self._end) and (tags.key.startswith(text) or self._end.startswith(text)):
-            return "", text, False
         return ("{}" if self._next == "{" else "}"), text, False
+
+    def _named(self, text: str) -> tuple[str, str, frozenset[str] | None]:
+        """An argument's name, what follows, and the types that its value may have; None while more must come."""
+        marks = [mark for mark in (self._tags.value, self._tags.json_value) if mark and mark in text]
+        if not marks:
+            return "", text, None
+        mark = min(marks, key=text.index)
+        name, _, rest = text.partition(mark)
+        types = types_of(self._properties.get(name))
+        if self._tags.json_value:
+            types = TEXT_ONLY if mark == self._tags.value else types - TEXT_ONLY
+        return name, rest, types
 
     def _value(self, text: str, final: bool) -> tuple[str, str, bool]:
         assert self._types is not None
-        types, close = self._types, self._tags.close
-        before, found, rest = text.partition(close)
-        if found:
+        types = self._types
+        if self._close is None:
+            opened, closed = self._tags.wrap or ("", "")
+            if len(text) < len(opened) and opened.startswith(text) and not final:
+                return "", text, False
+            is_wrapped = bool(opened) and text.startswith(opened)
+            self._close = (closed if is_wrapped else "") + self._tags.closing(self._name)
+            text = text[len(opened) :] if is_wrapped else text
+        at = self._end_of_value(text, self._close)
+        if at >= 0:
             self._types = None
-            return quoted(before) + '"' if types == TEXT_ONLY else as_json(before, types), rest, True
+            json_text = quoted(text[:at]) + '"' if types == TEXT_ONLY else self._json(text[:at], types)
+            return json_text, text[at + len(self._close) :], True
         if types != TEXT_ONLY:
             return "", text, False
-        size = len(text) - (0 if final else held_back(text, close))
+        size = len(text) - (0 if final else held_back(text, self._close))
         return quoted(text[:size]), text[size:], False
+
+    def _end_of_value(self, text: str, close: str) -> int:
+        """Where it ends, members of its own name passed over; -1 where more must come."""
+        at, tags = text.find(close), self._tags
+        opened = tags.key + self._name + tags.value
+        while tags.nested and at >= 0 and text.count(opened, 0, at) > text.count(close, 0, at):
+            at = text.find(close, at + 1)
+        return at
+
+    def _json(self, text: str, types: frozenset[str]) -> str:
+        mark = self._tags.nested
+        return element_json(text, self._properties.get(self._name), mark) if mark else as_json(text, types)
 
 
 class BraceReader:

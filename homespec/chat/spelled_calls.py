@@ -27,9 +27,8 @@ def _arguments(tool_format: ToolFormat, arguments: dict[str, Any]) -> str:
     match tool_format.arguments:
         case None:
             return _json(arguments)
-        case Tags(key, between, close):
-            values = {name: value if isinstance(value, str) else _json(value) for name, value in arguments.items()}
-            return "".join(key + name + between + value + close for name, value in values.items())
+        case Tags() as tags:
+            return "".join(tags.spelled(name, value) for name, value in arguments.items())
         case Keywords():
             return ", ".join(f"{name}={_keyword_value(value)}" for name, value in arguments.items())
         case Braces(quote):

@@ -17,4 +17,8 @@ def thinking_rules(reasoning: tuple[str, str] | None, spell: Speller, *, in_reas
     rest = spell.up_to("rest", end)
     if in_reasoning:
         return ["start: rest body", rest]
-    return ["start: think rest body | body", f"{spell.first('think', start)}: {spell(start)}", rest]
+    return [
+        f"start: think rest body | {spell(end)} body | body",
+        f"{spell.first('think', start)}: {spell(start)}",
+        rest,
+    ]

@@ -114,7 +114,31 @@ _KIMI = (
     "<|tool_call_end|>",
     "<|tool_call_argument_begin|>",
 )
+_MINIMAX = "]<]minimax[>["
+_DSML = "｜DSML｜"
+_HY = (
+    *("<tool_calls:opensource>", "</tool_calls:opensource>", "<tool_call:opensource>", "</tool_call:opensource>"),
+    *("<tool_sep:opensource>", "<arg_key:opensource>", "</arg_key:opensource>"),
+    *("<arg_value:opensource>", "</arg_value:opensource>"),
+)
 _GLM = ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
+
+
+def _dsml(name: str, calls: str) -> ToolFormat:
+    """DeepSeek from 3.2 on, whose versions call the list of calls differently."""
+    return ToolFormat(
+        name,
+        f'<{_DSML}invoke name="',
+        '">\n',
+        f"</{_DSML}invoke>\n",
+        opening=f"<{_DSML}{calls}>\n",
+        closing=f"</{_DSML}{calls}>",
+        markers=(_DSML,),
+        arguments=Tags(
+            f'<{_DSML}parameter name="', '" string="true">', f"</{_DSML}parameter>\n", json_value='" string="false">'
+        ),
+    )
+
 
 _FORMATS = (
     HERMES,
@@ -200,7 +224,18 @@ _FORMATS = (
         closing="<｜tool▁calls▁end｜>",
         markers=_DEEPSEEK,
     ),
+    _dsml("deepseek_v32", "function_calls"),
+    _dsml("deepseek_v4", "tool_calls"),
     ToolFormat("functionary", "<function=", ">", "</function>"),
+    ToolFormat(
+        "minicpm5",
+        '<function name="',
+        '">',
+        "</function>",
+        separator="\n",
+        markers=('<function name="', "<function", "</function>", "<param", "</param>"),
+        arguments=Tags('<param name="', '">', "</param>", wrap=("<![CDATA[", "]]>")),
+    ),
     ToolFormat(
         "qwen_xml",
         "<tool_call>\n<function=",
@@ -229,6 +264,36 @@ _FORMATS = (
         separator="\n",
         markers=("<minimax:tool_call>", "</minimax:tool_call>"),
         arguments=Tags('<parameter name="', '">', "</parameter>\n"),
+    ),
+    _json(
+        name="minimax_m1",
+        opening="<tool_calls>\n",
+        closing="\n</tool_calls>",
+        separator="\n",
+        markers=("<tool_calls>", "</tool_calls>"),
+    ),
+    ToolFormat(
+        "minimax_m3",
+        f'{_MINIMAX}<invoke name="',
+        '">',
+        f"{_MINIMAX}</invoke>\n",
+        opening=f"{_MINIMAX}<tool_call>\n",
+        closing=f"{_MINIMAX}</tool_call>",
+        markers=(_MINIMAX, "<tool_call>", "</tool_call>"),
+        arguments=Tags(f"{_MINIMAX}<", ">", f"{_MINIMAX}</{{name}}>", nested=_MINIMAX),
+    ),
+    ToolFormat(
+        "hy3",
+        "<tool_call:opensource>",
+        "<tool_sep:opensource>\n",
+        "</tool_call:opensource>",
+        opening="<tool_calls:opensource>\n",
+        closing="\n</tool_calls:opensource>",
+        separator="\n",
+        markers=_HY,
+        arguments=Tags(
+            "<arg_key:opensource>", "</arg_key:opensource>\n<arg_value:opensource>", "</arg_value:opensource>\n"
+        ),
     ),
     ToolFormat(
         "glm",

@@ -115,8 +115,8 @@ def _parts(tool_format: ToolFormat) -> Iterator[tuple[str, bool]]:
 
 def _arguments(style: Style) -> Iterator[tuple[str, bool]]:
     match style:
-        case Tags(key, between, close):
-            yield key + KEY + between + VALUE + close, False
+        case Tags() as tags:
+            yield tags.spelled(KEY, VALUE), False
         case Braces(quote):
             yield f"{KEY}:{quote}{VALUE}{quote}}}", False
         case Keywords():

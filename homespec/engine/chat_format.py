@@ -38,6 +38,8 @@ _REASONING = {
     "</think>": ("<think>", "</think>"),
     "[/THINK]": ("[THINK]", "[/THINK]"),
     "</seed:think>": ("<seed:think>", "</seed:think>"),
+    "</mm:think>": ("<mm:think>", "</mm:think>"),
+    "</think{}>": ("<think:opensource>", "</think:opensource>"),
     "<channel|>": ("<|channel>thought\n", "<channel|>"),
     "<|END_THINKING|>": ("<|START_THINKING|>", "<|END_THINKING|>"),
     "Here are my reasoning steps:": ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),

@@ -16,6 +16,7 @@ from homespec.errors import RequestError
 from homespec.frames import Constraint
 
 MAX_CONSTRAINT_CHARS = 256 * 1024
+MAX_REASON_CHARS = 300
 Around = Callable[[Constraint], str]
 """Writes a Lark grammar around a constraint whose kind is json_schema, regex or lark."""
 
@@ -70,7 +71,7 @@ class Grammar:
     def _check(self) -> None:
         if self._matcher.is_error():
             raise RequestError(
-                f"the constraint cannot be followed any further: {self._matcher.get_error()}",
+                f"the constraint cannot be followed any further: {_reason(self._matcher.get_error())}",
                 param=self._param,
                 code="constraint_failed",
             )
@@ -132,7 +133,12 @@ def _source(constraint: Constraint) -> str:
 
 
 def _refusal(constraint: Constraint, reason: str) -> RequestError:
-    one_line = " ".join(reason.split())
     return RequestError(
-        f"{constraint.param} cannot be honoured: {one_line}", param=constraint.param, code="invalid_constraint"
+        f"{constraint.param} cannot be honoured: {_reason(reason)}", param=constraint.param, code="invalid_constraint"
     )
+
+
+def _reason(text: str) -> str:
+    """llguidance's, on one short line: it quotes the whole constraint, and the answer so far."""
+    one_line = " ".join(text.partition("<state>")[0].replace("NoExtensionBias", "no text fits it").split())
+    return one_line if len(one_line) <= MAX_REASON_CHARS else one_line[: MAX_REASON_CHARS - 1] + "…"

@@ -13,6 +13,7 @@ from homespec.headroom.monitor import Monitor
 from homespec.offers import Offers
 from homespec.server import admin, chat, completions, document, embeddings, errors, models, ollama, responses, status
 from homespec.server.auth import Guard, allowed_host_names
+from homespec.server.heads import Heads
 from homespec.server.services import Services
 from homespec.supervisor import Supervisor
 
@@ -36,6 +37,7 @@ def create_app(supervisor: Supervisor, monitor: Monitor, settings: Settings, off
         allowed_hosts=None if any_host else allowed_host_names(settings.host, settings.allowed_hosts),
     )
     app.add_middleware(errors.Crashes)
+    app.add_middleware(Heads)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]

@@ -24,6 +24,7 @@ from homespec.server.sse import line_stream
 from homespec.server.target import Target, load, plan_of, target_of
 from homespec.status import Residence
 from homespec.wire.chat import ChatRequest
+from homespec.wire.generation import known_as
 from homespec.wire.ollama import OllamaChatRequest, OllamaGenerateRequest, ShowRequest
 from homespec.wire.ollama_shape import OllamaShape, loaded
 
@@ -59,7 +60,7 @@ async def generate_text(
     if not body.raw and not body.suffix and target.facts.chat is not None:
         return await _answer_chat(request, services, partition, target, body.chat(), body, is_chat=False)
     shape = OllamaShape(target.id, is_chat=False, with_logprobs=body.logprobs)
-    frames = body.completion().frames(shape.id, partition=partition)
+    frames = known_as("format", body.completion().frames(shape.id, partition=partition))
     notices = body.notices(target.facts.n_ctx)
     return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
 
@@ -95,7 +96,7 @@ async def _answer_chat(
         tools=plan.tools,
         with_logprobs=chat_request.logprobs,
     )
-    frames = chat_request.frames(shape.id, partition=partition, plan=plan)
+    frames = known_as("format", chat_request.frames(shape.id, partition=partition, plan=plan))
     notices = (*plan.notices, *body.notices(target.facts.n_ctx))
     return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
 

@@ -13,6 +13,7 @@ from homespec.server.generate import generate
 from homespec.server.services import PartitionDep, ServicesDep
 from homespec.server.sse import named_event_stream
 from homespec.server.target import target_of
+from homespec.wire.generation import known_as
 from homespec.wire.responses_request import ResponsesRequest, as_input
 from homespec.wire.responses_shape import ResponsesShape
 
@@ -29,9 +30,9 @@ async def responses(
         chat = body.request()
         plan = chat.plan(target.chat_format)
         shape = ResponsesShape(target.id, body.echo(), reasoning=plan.reasoning, tools=plan.tools)
-        frames = chat.frames(shape.id, partition=partition, plan=plan)
+        frames = known_as("text.format", chat.frames(shape.id, partition=partition, plan=plan))
+        return await generate(
+            request, services, frames, shape, target.plan, framing=named_event_stream, notices=plan.notices
+        )
     except RequestError as error:
         raise RequestError.of(replace(error.info, param=as_input(error.info.param))) from error
-    return await generate(
-        request, services, frames, shape, target.plan, framing=named_event_stream, notices=plan.notices
-    )

@@ -1,4 +1,4 @@
-"""GET /health, /status, /events and /metrics. None of them waits for the engine."""
+"""GET /, /health, /status, /events and /metrics. None of them waits for the engine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from homespec import __version__
 from homespec.metrics import render
 from homespec.server.document import EVENTS, HEALTH, answers
 from homespec.server.services import ServicesDep
@@ -15,6 +16,12 @@ from homespec.status import Phase
 from homespec.supervision.requests import RETRY_AFTER_S
 
 router = APIRouter()
+
+
+@router.get("/", responses=answers())
+async def root() -> dict[str, str]:
+    """Who answers here, and where the rest is."""
+    return {"name": "homespec", "version": __version__, "api": "/v1", "document": "/openapi.json"}
 
 
 @router.get("/health", responses=HEALTH)

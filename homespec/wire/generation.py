@@ -6,6 +6,7 @@ Null means absent, unknown fields are ignored, known ones are honoured or refuse
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -66,11 +67,11 @@ class ResponseFormat(Wire):
         return Constraint("json_schema", _json(self.json_schema.schema_), "response_format")
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, param: str = "response_format") -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (OverflowError, RecursionError) as error:
-        raise RequestError(f"the schema cannot be used: {error}", param="response_format") from error
+        raise RequestError(f"the schema cannot be used: {error}", param=param) from error
 
 
 def _unlimited_is_absent(value: Any) -> Any:
@@ -101,6 +102,7 @@ class Generation(Wire):
     top_p: float = Field(default=0.95, ge=0, le=1)
     min_p: float = Field(default=0.05, ge=0, le=1)
     seed: int | None = None
+    """None, and llama.cpp's -1: another one each time."""
     stop: Stops = Field(default_factory=list)
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
@@ -112,6 +114,8 @@ class Generation(Wire):
     n: int = Field(default=1, ge=1, le=MAX_CHOICES)
     regex: str | None = None
     grammar: str | None = None
+    json_schema: dict[str, Any] | None = None
+    """llama-server's field."""
     response_format: ResponseFormat | None = None
     ignore_eos: bool = False
     cache_salt: str | None = None
@@ -126,7 +130,7 @@ class Generation(Wire):
             top_k=max(self.top_k, 0),
             top_p=self.top_p,
             min_p=self.min_p,
-            seed=secrets.randbits(63) if self.seed is None else self.seed % 2**63,
+            seed=secrets.randbits(63) if self.seed in (None, -1) else self.seed % 2**63,
             logit_bias=_bias(self.logit_bias),
             presence_penalty=self.presence_penalty,
             frequency_penalty=self.frequency_penalty,
@@ -152,6 +156,9 @@ class Generation(Wire):
                 self.response_format.constraint() if self.response_format else None,
                 Constraint("regex", self.regex, "regex") if self.regex else None,
                 Constraint("grammar", self.grammar, "grammar") if self.grammar else None,
+                None
+                if self.json_schema is None
+                else Constraint("json_schema", _json(self.json_schema, "json_schema"), "json_schema"),
             )
             if constraint
         ]
@@ -186,6 +193,16 @@ class Generation(Wire):
             )
             for index in range(1, self.n)
         ]
+
+
+def known_as(param: str, frames: Sequence[Generate]) -> list[Generate]:
+    """The same, with the name by which this client knows what the answer must look like."""
+    return [
+        msgspec.structs.replace(frame, constraint=msgspec.structs.replace(frame.constraint, param=param))
+        if frame.constraint
+        else frame
+        for frame in frames
+    ]
 
 
 def _bias(bias: dict[str, float]) -> dict[int, float]:

@@ -28,10 +28,14 @@ _SAMPLING = (
     "presence_penalty",
     "frequency_penalty",
 )
-_WITHOUT_LIMIT = (-1, -2)
-"""num_predict: for ever, until the context is full; here both end with the context."""
+_WITHOUT_LIMIT = (-1, -2, 0)
+"""num_predict: for ever, until the context is full, and no limit; here all end with the context."""
 _NO_DEFAULT = {"mirostat": 0, "tfs_z": 1.0, "typical_p": 1.0, "penalize_newline": True}
 """Values that ask for nothing."""
+
+
+_OPTION_OF = {name: f"options.{name}" for name in _SAMPLING} | {"max_tokens": "options.num_predict"}
+"""The field that a client knows, by the one that it is turned into."""
 
 
 class _OllamaRequest(Wire):
@@ -212,4 +216,5 @@ def _validated(model: type[M], body: dict[str, Any]) -> M:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         path = field_path(fault["loc"])
+        path = _OPTION_OF.get(path, path)
         raise RequestError(f"{path}: {fault['msg']}", param=path) from error

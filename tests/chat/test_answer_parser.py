@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from homespec.chat.answer_parser import AnswerParser
 from homespec.chat.arguments import Braces, Keywords, Tags
+from homespec.chat.elements import element_json
 from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat, Tools
 from homespec.wire.answer import Answer
 
@@ -41,15 +42,32 @@ def arguments(tool_format: ToolFormat, value: Any) -> str:
     match tool_format.arguments:
         case None:
             return json.dumps(value)
-        case Tags(key, between, close):
-            return "".join(
-                f"{key}{name}{between}{each if isinstance(each, str) else json.dumps(each)}{close}"
-                for name, each in value.items()
-            )
+        case Tags() as tags:
+            return "".join(tagged(tags, name, each) for name, each in value.items())
         case Braces(quote):
             return braced(quote, value).removeprefix("{")  # which ends the name
         case Keywords():
             return ", ".join(f"{name}={pythonic(each)}" for name, each in value.items())
+
+
+def tagged(tags: Tags, name: str, value: Any) -> str:
+    if tags.nested:
+        return nested(tags.nested, name, value)
+    if not isinstance(value, str):
+        return f"{tags.key}{name}{tags.json_value or tags.value}{json.dumps(value)}{tags.close}"
+    opened, closed = tags.wrap if tags.wrap and any(char in value for char in "<&\n") else ("", "")
+    return f"{tags.key}{name}{tags.value}{opened}{value}{closed}{tags.close}"
+
+
+def nested(mark: str, name: str, value: Any) -> str:
+    match value:
+        case dict():
+            inner = "".join(nested(mark, key, each) for key, each in value.items() if each is not None)
+        case list():
+            inner = "".join(nested(mark, "item", each) for each in value)
+        case _:
+            inner = value if isinstance(value, str) else json.dumps(value)
+    return f"{mark}<{name}>{inner}{mark}</{name}>"
 
 
 def pythonic(value: Any) -> str:
@@ -123,6 +141,8 @@ def test_a_format_without_a_marker_calls_at_the_start_only() -> None:
         ("<think>a</think>b", "a", "b"),
         ("\n<think>\n\n a b \n</think>\n\n b \n", "a b", "b \n"),
         ("<think></think>b", "", "b"),
+        ("</think>\n\nb", "", "b"),
+        ("</thin", "", "</thin"),
         ("<think>cut o", "cut o", ""),
         ("<think>cut</thi", "cut</thi", ""),
         ("<thin", "", "<thin"),
@@ -172,7 +192,11 @@ TYPED = {
         "open": {},
     },
 }
-PLAIN_TEXT = [each for each in FORMATS.values() if isinstance(each.arguments, Tags)]
+PLAIN_TEXT = [
+    each
+    for each in FORMATS.values()
+    if isinstance(each.arguments, Tags) and not (each.arguments.json_value or each.arguments.nested)
+]
 
 
 @pytest.mark.parametrize("tool_format", PLAIN_TEXT, ids=lambda each: each.name)
@@ -205,6 +229,41 @@ def test_plain_text_is_what_the_schema_says(tool_format: ToolFormat, name: str, 
         assert json.loads(call.arguments) == {name: value}
 
 
+def test_a_value_that_says_what_it_is_needs_no_schema() -> None:
+    text = spelled(
+        FORMATS["deepseek_v4"], [("f", {"count": "5", "text": 7, "other": "7", "list": [1, "x"], "no": None})]
+    )
+    for parts in ([text], list(text)):
+        [call] = read(parts, None, FORMATS["deepseek_v4"], {"f": TYPED}).calls
+        assert json.loads(call.arguments) == {"count": "5", "text": 7, "other": "7", "list": [1, "x"], "no": None}
+
+
+def test_a_text_may_be_wrapped() -> None:
+    written = (
+        '<function name="f"><param name="text"><![CDATA[if a</param> < b]]></param><param name="list"><![CDATA[[1]]]>'
+    )
+    for parts in ([written + "</param></function>"], list(written + "</param></function>")):
+        [call] = read(parts, None, FORMATS["minicpm5"], {"f": TYPED}).calls
+        assert json.loads(call.arguments) == {"text": "if a</param> < b", "list": [1]}
+
+
+def test_elements_are_what_the_schema_says() -> None:
+    inner = {"a": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}}}
+    rows = {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "number"}}}}
+    types = {"a": {"type": "object", "properties": inner}, "rows": rows, "none": {"type": "array"}}
+    value = {"a": {"a": 1, "tags": ["5", "<a>"]}, "rows": [{"n": 1.5}, {}], "none": [], "free": {"x": [True, "y"]}}
+    text = spelled(FORMATS["minimax_m3"], [("f", value), ("g", {})])
+    for parts in ([text], list(text)):
+        first, second = read(parts, None, FORMATS["minimax_m3"], {"f": {"properties": types}}).calls
+        assert json.loads(first.arguments) == value
+        assert json.loads(second.arguments) == {}
+
+
+@given(st.text("a<>/im]["))
+def test_elements_that_are_no_elements_are_still_read(text: str) -> None:
+    assert json.loads(element_json(text.replace("m", "]<]m[>["), {"type": "object"}, "]<]m[>[")) is not None
+
+
 def test_a_text_is_streamed_as_it_comes() -> None:
     parser = AnswerParser(None, Tools(FORMATS["qwen_xml"], {"f": TYPED}))
     parser.push("<tool_call>\n<function=f>\n<parameter=text>\n")
@@ -214,7 +273,7 @@ def test_a_text_is_streamed_as_it_comes() -> None:
 
 
 @given(
-    st.sampled_from([each for each in FORMATS.values() if each.arguments is not None]),
+    st.sampled_from([each for each in FORMATS.values() if each.arguments is not None and each.name != "minimax_m3"]),
     st.dictionaries(
         st.text("abc_", min_size=1),
         st.recursive(

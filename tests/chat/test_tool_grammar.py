@@ -108,17 +108,43 @@ def test_a_call_that_does_not_fit_is_not_legal(tool_format: ToolFormat, call: tu
 
 
 def test_a_text_is_no_number_where_values_have_types(tool_format: ToolFormat) -> None:
-    """Between tags everything is text."""
-    is_text = isinstance(tool_format.arguments, Tags)
+    """Between tags everything is text, unless they say that it is not."""
+    is_text = isinstance(tool_format.arguments, Tags) and not tool_format.arguments.json_value
     assert legal(spelled(tool_format, [("get_weather", {"city": 5})]), use(tool_format)) is is_text
 
 
-@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma", "lfm2"])
+@pytest.mark.parametrize("name", ["qwen_xml", "glm", "gemma", "lfm2", "deepseek_v4", "minicpm5"])
 def test_functions_without_a_schema_take_what_comes(name: str) -> None:
     anything = {"type": "object"}
     asked = ToolUse(name, (FunctionSpec("f", json.dumps(anything)),), required=True)
     for arguments in ({}, {"a": "b"}, {"a": 1, "b": "two\nlines", "c": [1, {"d": "e"}]}):
         assert legal(spelled(FORMATS[name], [("f", arguments)]), asked)
+
+
+def test_a_text_that_could_end_early_is_wrapped() -> None:
+    asked = use(FORMATS["minicpm5"], required=True)
+    wrapped = spelled(FORMATS["minicpm5"], [("get_weather", {"city": "a </param> & b\nc"})])
+    assert legal(wrapped, asked)
+    assert not legal(wrapped.replace("<![CDATA[", "").replace("]]>", ""), asked)
+
+
+def test_elements_are_followed_inside_and_out() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "way": {"enum": ["up", "down"]}},
+        "required": ["n"],
+    }
+    schema = {"type": "object", "properties": {"rows": {"type": "array", "items": inner}, "free": {}}}
+    asked = ToolUse("minimax_m3", (FunctionSpec("f", json.dumps(schema)),), required=True)
+
+    def is_legal(arguments: object) -> bool:
+        return legal(spelled(FORMATS["minimax_m3"], [("f", arguments)]), asked)
+
+    assert is_legal({"rows": [{"n": 1, "way": "up"}, {"n": 2}], "free": {"x": [1, {"y": "z"}]}})
+    assert is_legal({"rows": [], "free": "text"})
+    assert not is_legal({"rows": [{"way": "up"}]})
+    assert not is_legal({"rows": [{"n": "one"}]})
+    assert not is_legal({"rows": "none"})
 
 
 def test_a_schema_that_refers_to_itself_is_followed() -> None:

@@ -22,6 +22,11 @@ OBJECT = """{"name": "{{ c.function.name }}", "arguments": """ + JSON + "}"
 EACH_IN_A_LIST = "{% for c in m.tool_calls %}" + OBJECT + "{% if not loop.last %}, {% endif %}{% endfor %}"
 PAIRS = "{% for k, v in c.function.arguments.items() %}PAIR{% endfor %}"
 TEXT = "{{ v if v is string else v | tojson }}"
+DSML_PAIR = (
+    """<｜DSML｜parameter name="{{ k }}" string="{{ 'true' if v is string else 'false' }}">"""
+    + TEXT
+    + "</｜DSML｜parameter>\n"
+)
 BARE = """{{ k }}:{{ '<|"|>' + v + '<|"|>' if v is string else v | tojson }}{{ "," if not loop.last }}"""
 KEYWORD = """{{ k }}={{ "'" + v + "'" if v is string else v | tojson }}{{ ", " if not loop.last }}"""
 CALLS = {
@@ -46,6 +51,12 @@ CALLS = {
     "{{ c.function.arguments + '' }}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "deepseek_v31": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{{ c.function.name }}<｜tool▁sep｜>"
     "{{ c.function.arguments + '' }}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "deepseek_v32": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="{{ c.function.name }}">\n'
+    + PAIRS.replace("PAIR", DSML_PAIR)
+    + "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    "deepseek_v4": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="{{ c.function.name }}">\n'
+    + PAIRS.replace("PAIR", DSML_PAIR)
+    + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
     "functionary": f"<function={{{{ c.function.name }}}}>{JSON}</function>",
     "qwen_xml": "<tool_call>\n<function={{ c.function.name }}>\n"
     + PAIRS.replace("PAIR", f"<parameter={{{{ k }}}}>\n{TEXT}\n</parameter>\n")
@@ -56,6 +67,19 @@ CALLS = {
     "minimax": '<minimax:tool_call>\n<invoke name="{{ c.function.name }}">\n'
     + PAIRS.replace("PAIR", f'<parameter name="{{{{ k }}}}">{TEXT}</parameter>\n')
     + "</invoke>\n</minimax:tool_call>",
+    "minicpm5": '<function name="{{ c.function.name }}">'
+    + PAIRS.replace("PAIR", f'<param name="{{{{ k }}}}">{TEXT}</param>')
+    + "</function>",
+    "minimax_m1": f"<tool_calls>\n{OBJECT}\n</tool_calls>",
+    "minimax_m3": ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="{{ c.function.name }}">'
+    + PAIRS.replace("PAIR", "]<]minimax[>[<{{ k }}>{{ v }}]<]minimax[>[</{{ k }}>")
+    + "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
+    "hy3": "<tool_calls:opensource>\n<tool_call:opensource>{{ c.function.name }}<tool_sep:opensource>\n"
+    + PAIRS.replace(
+        "PAIR",
+        "<arg_key:opensource>{{ k }}</arg_key:opensource>\n<arg_value:opensource>TEXT</arg_value:opensource>\n",
+    ).replace("TEXT", TEXT)
+    + "</tool_call:opensource>\n</tool_calls:opensource>",
     "glm": "<tool_call>{{ c.function.name }}\n"
     + PAIRS.replace("PAIR", f"<arg_key>{{{{ k }}}}</arg_key>\n<arg_value>{TEXT}</arg_value>\n")
     + "</tool_call>",

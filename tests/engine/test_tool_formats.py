@@ -18,7 +18,10 @@ pytestmark = pytest.mark.real
 
 FIRST_MARKER = MASK + 3
 """The first two control tokens behind the mask are the chat template's."""
-WRITTEN_IN_MARKERS = [FORMATS[name] for name in ("glm", "glm_dense", "gemma", "harmony", "lfm2", "kimi_k2")]
+WRITTEN_IN_MARKERS = [
+    FORMATS[name]
+    for name in ("glm", "glm_dense", "gemma", "harmony", "lfm2", "kimi_k2", "hy3", "minicpm5", "minimax_m3")
+]
 SCHEMA = {
     "type": "object",
     "properties": {

@@ -154,7 +154,7 @@ class Box:
 def test_a_whole_story() -> None:
     box = Box()
     assert box.look(1000) is Watch.ADMITTED
-    assert box.monitor.status().reason == "host has 1000.0 MiB free, low mark 200.0 MiB"
+    assert box.monitor.status().reason == "host has 1000 MiB free, low mark 200.0 MiB"
     assert box.look(150) is Watch.WITHDRAWN
     assert box.engine.done == ["withdrawn: host has 150.0 MiB free, under the low mark of 200.0 MiB"]
     assert box.look(450) is Watch.WITHDRAWN

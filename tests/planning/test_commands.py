@@ -156,8 +156,8 @@ def test_contradictions_and_bad_values_are_one_line(
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("RESERVE_MIB", "reserve_mib: a reserve of 976.56 GiB leaves nothing of CPU"),
-        ("LOW_MARK_MIB", "low_mark_mib: with a mark of 976.56 GiB on CPU"),
+        ("RESERVE_MIB", "reserve_mib: a reserve of 976.6 GiB leaves nothing of CPU"),
+        ("LOW_MARK_MIB", "low_mark_mib: with a mark of 976.6 GiB on CPU"),
     ],
 )
 def test_a_reserve_or_a_mark_larger_than_the_box_is_one_line(tmp_path: Path, key: str, words: str) -> None:

@@ -226,6 +226,8 @@ def test_completion(daemon: Daemon, body: Any, param: str, fragment: str) -> Non
     ("fields", "param"),
     [
         pytest.param({"regex": "("}, "regex", id="open group"),
+        pytest.param({"json_schema": {"type": "no such type"}}, "json_schema", id="schema beside"),
+        pytest.param({"json_schema": {}, "regex": "a"}, "json_schema", id="two of them"),
         pytest.param({"regex": "+a"}, "regex", id="quantifier on nothing"),
         pytest.param({"regex": "(" * 60_000 + ")" * 60_000}, "regex", id="60000 nested groups"),
         pytest.param({"grammar": "root ::= ("}, "grammar", id="open rule"),
@@ -236,10 +238,15 @@ def test_completion(daemon: Daemon, body: Any, param: str, fragment: str) -> Non
         ),
         pytest.param({"response_format": schema({"$ref": "http://x/y"})}, "response_format", id="remote reference"),
         pytest.param({"response_format": schema({"maxLength": 10**40})}, "response_format", id="number too large"),
+        pytest.param({"response_format": schema({"$ref": "#"})}, "response_format", id="nothing fits"),
+        pytest.param({"regex": "(a{1000}){1000}"}, "regex", id="grows too large"),
     ],
 )
 def test_a_constraint_that_cannot_be_honoured(daemon: Daemon, fields: Any, param: str) -> None:
-    refused(daemon.post(CHAT, chat(max_tokens=2, **fields)), 400, param)
+    message = refused(daemon.post(CHAT, chat(max_tokens=2, **fields)), 400, param)["message"]
+    assert len(message) < 400
+    assert "\n" not in message
+    assert "<state>" not in message
 
 
 @pytest.mark.parametrize("value", ["1", True, [1], {}])
@@ -368,7 +375,7 @@ def test_a_body_over_the_limit(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/", "/v1/nope", "/nope", "/v1/chat", "//health", "/v1/engines"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/nope", "/nope", "/v1/chat", "//health", "/v1/engines"])
 def test_an_unknown_path_has_a_body(daemon: Daemon, method: str, path: str) -> None:
     error = refused(httpx.request(method, f"{daemon.url}{path}"), 404, None, path)
     assert error["code"] == "not_found"
@@ -377,6 +384,7 @@ def test_an_unknown_path_has_a_body(daemon: Daemon, method: str, path: str) -> N
 @pytest.mark.parametrize(
     ("method", "path"),
     [
+        ("POST", "/"),
         ("GET", CHAT),
         ("GET", "/chat/completions"),
         ("PUT", COMPLETION),
@@ -393,6 +401,24 @@ def test_a_wrong_method(daemon: Daemon, method: str, path: str) -> None:
     error = refused(response, 405, None, method, path)
     assert error["code"] == "method_not_allowed"
     assert response.headers["allow"]
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/status", "/metrics", "/api/tags", "/api/version", "/v1/models"])
+def test_whoever_asks_for_the_head_only_gets_it(daemon: Daemon, path: str) -> None:
+    """Ollama's clients look that way whether a server is there."""
+    head, whole = httpx.head(f"{daemon.url}{path}"), httpx.get(f"{daemon.url}{path}")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+@pytest.mark.parametrize(("path", "status"), [(CHAT, 405), ("/events", 405), ("/nope", 404)])
+def test_the_head_of_what_cannot_be_got(daemon: Daemon, path: str, status: int) -> None:
+    assert httpx.head(f"{daemon.url}{path}").status_code == status
+
+
+def test_the_root_says_who_answers(daemon: Daemon) -> None:
+    said = httpx.get(daemon.url).json()
+    assert (said["name"], said["api"]) == ("homespec", "/v1")
 
 
 @pytest.mark.parametrize(

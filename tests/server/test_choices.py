@@ -76,6 +76,11 @@ class TestConstraints:
         assert value["count"] <= 9
         assert answer.choices[0].finish_reason == "stop"
 
+    def test_a_schema_may_stand_where_llama_server_has_it(self, demo: Daemon) -> None:
+        body = {"messages": QUESTION, "json_schema": {"enum": ["blue", "yellow"]}, "max_tokens": 20, **GREEDY}
+        answer = demo.post("/v1/chat/completions", body).json()["choices"][0]["message"]["content"]
+        assert json.loads(answer) in ("blue", "yellow")
+
     @pytest.mark.parametrize("stream", [False, True])
     def test_a_regular_expression_is_kept_to(self, demo: Daemon, stream: bool) -> None:
         body = {"messages": QUESTION, "regex": "(blue|yellow)!", "max_tokens": 20, **GREEDY}

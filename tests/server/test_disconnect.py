@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import openai
+import psutil
 import pytest
 
 from tests.daemons import GREEDY, Daemon, eventually, running
@@ -76,11 +77,21 @@ def test_every_way_to_leave_is_the_same(narrow: Daemon, leave: str, stream: bool
         eventually(narrow.is_idle, "the slot is free", FREE_LIMIT_S)
 
 
-def test_ten_interruptions_leave_no_orphan(narrow: Daemon) -> None:
-    for _ in range(10):
+def test_fifty_interruptions_leave_nothing_behind(narrow: Daemon) -> None:
+    """In the middle of an answer, and before anything was said."""
+    processes = [psutil.Process(pid) for pid in (narrow.process.pid, narrow.engine_pid)]
+
+    def open_files() -> list[int]:
+        return [process.num_fds() for process in processes]
+
+    before = open_files()
+    for _ in range(25):
         with narrow.stream("/v1/completions", ENDLESS) as stream:
             stream.first_text()
+        raw_post(narrow, ENDLESS).close()
     eventually(lambda: len(narrow.status()["requests"]) <= 2, "they go as they come", FREE_LIMIT_S)
+    eventually(narrow.is_idle, "the slot is free", FREE_LIMIT_S)
+    eventually(lambda: open_files() == before, "no connection is left", FREE_LIMIT_S)
 
 
 def test_a_long_prompt_is_cancelled_between_its_chunks(narrow: Daemon) -> None:

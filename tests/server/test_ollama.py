@@ -152,8 +152,11 @@ def test_options_without_effect_are_said(thinker: Daemon) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
-        ("/api/chat", {"messages": HI, "options": {"temperature": "hot"}}, "temperature"),
+        ("/api/chat", {"messages": HI, "options": {"temperature": "hot"}}, "options.temperature"),
+        ("/api/generate", {"prompt": "a", "options": {"num_predict": "many"}}, "options.num_predict"),
         ("/api/chat", {"messages": HI, "format": 5}, "format"),
+        ("/api/chat", {"messages": HI, "format": {"type": "none"}}, "format"),
+        ("/api/generate", {"prompt": "a", "raw": True, "format": {"type": "none"}}, "format"),
         ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["x"]}]}, "messages[0].images"),
         ("/api/chat", {"messages": HI, "tools": [{"type": "other"}]}, "tools[0].type"),
         ("/api/chat", {"messages": [{"role": "assistant", "tool_calls": [5]}]}, "messages[0].tool_calls[0]"),
@@ -169,6 +172,11 @@ def test_what_cannot_be_honoured_is_named(thinker: Daemon, path: str, body: Any,
     response = thinker.post(path, body)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize("options", [{"num_predict": -1}, {"num_predict": 0}, {"seed": -1, "num_predict": -2}])
+def test_what_asks_for_no_limit_and_no_seed_has_none(client: ollama.Client, options: dict[str, int]) -> None:
+    assert client.chat(MODEL, HI, options=GREEDY | options).message.content == "cd"
 
 
 def test_a_client_that_leaves_ends_its_request(demo: Daemon) -> None:

@@ -17,6 +17,27 @@ from tests.kits.models import Models
 pytestmark = pytest.mark.process
 
 CANARY = "zebra-canary-4711"
+MESSAGES = [{"role": "user", "content": CANARY}]
+SCHEMA = {"type": "object", "properties": {"x": {"const": CANARY}}}
+TOOL = {"type": "function", "function": {"name": "f", "description": CANARY, "parameters": SCHEMA}}
+CHAT = "/v1/chat/completions"
+ANSWERED: list[tuple[str, dict[str, Any]]] = [
+    (CHAT, {"messages": MESSAGES, "tools": [TOOL], "tool_choice": "required", "max_tokens": 5}),
+    (CHAT, {"messages": MESSAGES, "regex": CANARY, "cache_salt": CANARY, "max_tokens": 2}),
+    ("/v1/responses", {"input": CANARY, "instructions": CANARY, "max_output_tokens": 2}),
+    ("/api/chat", {"messages": MESSAGES, "options": {"num_predict": 2}, "stream": False}),
+    ("/api/generate", {"prompt": CANARY, "raw": True, "options": {"num_predict": 2}}),
+    ("/tokenize", {"content": CANARY}),
+]
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    (CHAT, {"messages": MESSAGES, "regex": f"({CANARY}"}),
+    (CHAT, {"messages": MESSAGES, "grammar": CANARY}),
+    ("/v1/completions", {"prompt": "a", "suffix": CANARY}),
+    ("/v1/responses", {"input": [{"type": CANARY}]}),
+    ("/api/chat", {"messages": MESSAGES, "format": CANARY}),
+    ("/v1/embeddings", {"input": CANARY}),
+    ("/api/embed", {"input": CANARY}),
+]
 
 
 @pytest.fixture(params=["info", "debug"])
@@ -34,6 +55,10 @@ def say_it_in_every_way(daemon: Daemon) -> None:
     assert daemon.post(completion, {"prompt": CANARY, "max_tokens": 2, "stop": CANARY}).status_code == 200
     with daemon.stream(completion, {"prompt": CANARY, "max_tokens": 5}) as stream:
         list(stream.events())
+    for path, body in ANSWERED:
+        assert daemon.post(path, body).status_code == 200, (path, body)
+    for path, body in REFUSED:
+        assert daemon.post(path, body).status_code == 400, (path, body)
     bad_bodies: list[dict[str, Any]] = [
         {"messages": [{"role": CANARY, "content": "a"}]},
         {"messages": CANARY},

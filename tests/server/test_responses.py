@@ -115,6 +115,8 @@ def test_an_answer_that_is_cut_off(client: openai.OpenAI) -> None:
         ({"temperature": -1}, "temperature"),
         ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
         ({"text": {"format": {"type": "json_schema"}}}, "text.format"),
+        ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "none"}}}}, "text.format"),
+        ({"input": "a " * 5000}, "input"),
     ],
 )
 def test_what_cannot_be_honoured_is_named(thinker: Daemon, fields: dict[str, Any], param: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from textual.command import CommandPalette
 from textual.widgets import Input
 
+from homespec.memory_plan import MemoryPlan, PlannedModel
 from homespec.status import Event, ModelMemory, RequestStatus, ResidentStatus
 from homespec.tui.event_log import CAPACITY
 from homespec.tui.screens.chat import ChatView
@@ -18,10 +19,10 @@ from homespec.tui.screens.log import LogView
 from homespec.tui.screens.requests import RequestsView
 from homespec.tui.widgets.rows import Rows
 from homespec.tui.widgets.view_bar import NAMES, ViewBar
-from homespec.units import GIB, MIB
+from homespec.units import GIB, KIB, MIB
 from tests.client.daemon_double import DaemonDouble, sse
 
-from .screen import screen_text, shown, until, until_shown, watching
+from .screen import painted, screen_text, shown, until, until_shown, watching
 from .snapshots import HOST, NOW_UNIX, betting, loading, plain, request, speculating
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -130,6 +131,28 @@ async def test_models_that_stay_loaded_have_a_share_and_are_listed(daemon: Daemo
         assert "≡" in rows[0]
         if size != (80, 24):  # where numbers give way to the list
             assert "residents 300  others" in rows[1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 60), (100, 60)])
+async def test_memory_of_a_large_box_is_not_cut_off(daemon: DaemonDouble, size: tuple[int, int]) -> None:
+    status = betting()
+    assert status.memory is not None
+    target, drafter = ModelMemory(123 * GIB, 12 * GIB, GIB), ModelMemory(12 * GIB)
+    host = replace(HOST, total_bytes=512 * GIB, free_bytes=128 * GIB, target=target, drafter=drafter)
+    planned = PlannedModel(120 * GIB, 12 * GIB, GIB, 0, 8192, "f16", measured=True)
+    plan = MemoryPlan(planned, None)
+    memory = replace(status.memory, pools=(host,), target=target, drafter=drafter, plan=plan)
+    async with watching(daemon, replace(status, memory=memory), size) as (app, pilot):
+        assert "128.0 of 512.0 GiB free" in painted(app, "#memory")
+        await pilot.press("3")
+        await until(pilot, lambda: "512.0 GiB" in shown(app, "#pools"))
+        pools, rows = painted(app, "#pools"), painted(app, "#plan")
+        assert "128.0 GiB of 512.0 GiB free" in pools
+        if size[0] == 80:  # where there is no room for the names
+            assert f"━ {124 * KIB}  ═ {12 * KIB}  ╍ {12 * KIB}  ╌ {236 * KIB}" in pools
+        assert f" {(host.high_bytes or 0) // MIB} MiB" in pools
+        assert "weights 120.0 GiB 123.0 GiB   +3072" in rows
+        assert "…" not in pools + rows
 
 
 async def test_no_size_breaks_a_screen(daemon: DaemonDouble) -> None:

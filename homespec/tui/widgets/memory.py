@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from homespec.status import MemoryStatus, ModelMemory, PoolStatus, Status, Transition, Watch
 from homespec.tui.glyphs import TRACK, bar_cells, share_cells
-from homespec.tui.line import FAINT, MUTED, Line, line
+from homespec.tui.line import FAINT, MUTED, Line, line, wrapped
 from homespec.tui.pool_bar import legend, pool_bar
 from homespec.tui.text import UNKNOWN, percent
 from homespec.tui.widgets.events import moment
@@ -14,7 +14,8 @@ from homespec.units import GIB, MIB, clean, format_bytes
 LABEL_WIDTH = 15
 SHORT_LABEL_WIDTH = 8
 DETAILED_HEIGHT = 8
-"""From this many lines on, pools come with their numbers and the legend."""
+DETAILED_WIDTH = 44
+"""From this many lines and columns on, pools come with their numbers and the legend."""
 PARTS = (("━", "$primary"), ("═", "$success"), ("╍", "$accent"))
 """Weights, KV cache, compute: told apart by the line first, by colour second."""
 VALUE_WIDTH = 19
@@ -33,7 +34,7 @@ class MemoryPanel(Panel):
         memory = status.memory
         if memory is None:
             return [line((NOT_LOADED, MUTED))]
-        if height >= DETAILED_HEIGHT:
+        if height >= DETAILED_HEIGHT and width >= DETAILED_WIDTH:
             return _detailed(memory, width, status.time_unix)
         return _compact(memory, width, height, status.time_unix)
 
@@ -73,8 +74,8 @@ def _detailed(memory: MemoryStatus, width: int, now_unix: float) -> list[Line]:
     ]
     return [
         *_pools(memory, LABEL_WIDTH, width),
-        *(line((_numbers(pool), MUTED)) for pool in memory.pools),
-        line((legend(memory.pools), MUTED)),
+        *(row for pool in memory.pools for row in wrapped(_numbers(pool), width, MUTED)),
+        *wrapped(legend(memory.pools), width, MUTED),
         *rows,
         _meter("KV cache used", *_kv(memory), LABEL_WIDTH, width),
         *_transitions(memory, now_unix),

@@ -17,9 +17,9 @@ SIZE_WIDTH = 9
 DIFFERENCE_WIDTH = 7
 _PARTS: dict[str, Callable[[PlannedModel | ModelMemory], int]] = {
     "": attrgetter("total_bytes"),
-    "  weights": attrgetter("weights_bytes"),
-    "  KV": attrgetter("kv_bytes"),
-    "  compute": attrgetter("compute_bytes"),
+    " weights": attrgetter("weights_bytes"),
+    " KV": attrgetter("kv_bytes"),
+    " compute": attrgetter("compute_bytes"),
 }
 """By label; the whole model stands under its own name."""
 
@@ -51,9 +51,13 @@ def _models(memory: MemoryStatus) -> Iterator[Line]:
 def _model(name: str, planned: PlannedModel | None, allocated: ModelMemory) -> Iterator[Line]:
     for label, size_of in _PARTS.items():
         got, wanted = size_of(allocated), None if planned is None else size_of(planned)
-        off = UNKNOWN if wanted is None else f"{(got - wanted) / MIB:+.1f}"
+        off = UNKNOWN if wanted is None else _difference((got - wanted) / MIB)
         shown = UNKNOWN if wanted is None else format_bytes(wanted)
         yield _row(label or name, shown, format_bytes(got), off, "" if label else "bold")
+
+
+def _difference(mib: float) -> str:
+    return f"{mib:+.1f}" if abs(mib) < 1000 else f"{mib:+.0f}"
 
 
 def _remarks(memory: MemoryStatus, width: int) -> Iterator[Line]:

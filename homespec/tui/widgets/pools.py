@@ -6,7 +6,7 @@ from itertools import chain
 
 from homespec.status import MemoryStatus, PoolStatus, ResidentStatus, Status
 from homespec.tui.line import MUTED, Line, line, wrapped
-from homespec.tui.pool_bar import legend, pool_bar
+from homespec.tui.pool_bar import DRAFTER, HIGH, KV, LOW, OTHERS, RESERVE, RESIDENTS, TARGET, legend, pool_bar
 from homespec.tui.text import UNKNOWN, fit
 from homespec.tui.widgets.memory import memory_title
 from homespec.tui.widgets.panel import NOT_LOADED, Panel
@@ -36,22 +36,28 @@ class PoolsPanel(Panel):
         return [*rows, *tail]
 
 
-def pool_numbers(pool: PoolStatus) -> str:
-    """What each share and each mark comes to; the sum of the shares and what is free is the pool."""
-    model = pool.target.total_bytes - pool.target.kv_bytes
-    residents = (("residents", pool.residents_bytes),) if pool.residents_bytes else ()
+def pool_numbers(pool: PoolStatus, width: int) -> str:
+    """What each share and each mark comes to; the sum of the shares and what is free is the pool.
+
+    They go by the signs of the legend where their names leave too little room.
+    """
+    residents = ((RESIDENTS, "residents", pool.residents_bytes),) if pool.residents_bytes else ()
     shares = (
-        ("target", model),
-        ("KV", pool.target.kv_bytes),
-        ("drafter", pool.drafter.total_bytes),
+        (TARGET, "target", pool.target.total_bytes - pool.target.kv_bytes),
+        (KV, "KV", pool.target.kv_bytes),
+        (DRAFTER, "drafter", pool.drafter.total_bytes),
         *residents,
-        ("others", pool.others_bytes),
-        ("reserve", pool.reserve_bytes),
-        ("low", pool.low_bytes),
-        ("high", pool.high_bytes),
+        (OTHERS, "others", pool.others_bytes),
+        (RESERVE, "reserve", pool.reserve_bytes),
+        (LOW, "low", pool.low_bytes),
+        (HIGH, "high", pool.high_bytes),
     )
-    sizes = "  ".join(f"{name} {UNKNOWN if size is None else f'{size / MIB:.0f}'}" for name, size in shares)
-    return f"{sizes} MiB"
+    sizes = [UNKNOWN if size is None else f"{size / MIB:.0f}" for _, _, size in shares]
+    named, signed = (
+        "  ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True)) + " MiB"
+        for names in ([name for _, name, _ in shares], [sign for (sign, _), _, _ in shares])
+    )
+    return named if len(named) <= width else signed
 
 
 def _pool(pool: PoolStatus, width: int) -> list[Line]:
@@ -60,7 +66,7 @@ def _pool(pool: PoolStatus, width: int) -> list[Line]:
         text = f"{format_bytes(pool.free_bytes)} of {format_bytes(pool.total_bytes)} free"
     room = max(width - LABEL_WIDTH - len(text) - 2, 0)
     label = f"{fit(pool.name, LABEL_WIDTH)} "
-    return [line((label, "bold"), *pool_bar(pool, room), f" {text}"), line((pool_numbers(pool), MUTED))]
+    return [line((label, "bold"), *pool_bar(pool, room), f" {text}"), line((pool_numbers(pool, width), MUTED))]
 
 
 def _residents(memory: MemoryStatus, width: int) -> list[Line]:
