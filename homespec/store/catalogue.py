@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from homespec.errors import ModelError
+from homespec.split import parts
 from homespec.store.finds import Find, find_all
 from homespec.store.model_file import check_start
-from homespec.store.shards import parts, read_parts
+from homespec.store.shards import read_parts
 from homespec.units import format_bytes, one_line
 
 _SHOWN_DRAFTERS = 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from homespec.errors import HubError
-from homespec.store.shards import model_name, parts
+from homespec.split import model_name, parts
 
 PREFERRED = ("Q4_K_M", "Q4_K_S", "IQ4_XS", "Q4_0", "Q5_K_M", "Q6_K", "Q8_0")
 """Taken when no quantisation is named: the best known for its size first."""

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from homespec.errors import ModelError, ModelNotFound
 from homespec.fingerprint import fingerprint
+from homespec.split import parts
 from homespec.store.header import Header
 from homespec.store.model_file import check_start
-from homespec.store.shards import parts, read_parts
+from homespec.store.shards import read_parts
 
 SOURCE_KEY = "homespec.derived.source"
 """In a copy: what `source_mark` said of the model it was made of. Copies of earlier releases have none."""

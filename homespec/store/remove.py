@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from homespec.errors import ModelNotFound
+from homespec.split import parts
 from homespec.store.finds import OWN, find_all
 from homespec.store.places import models_dir
-from homespec.store.shards import parts
 
 
 def remove(name: str, configured: Path | None = None) -> tuple[Path, ...]:

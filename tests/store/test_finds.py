@@ -164,3 +164,9 @@ def test_suggestions() -> None:
     assert "homespec pull unsloth/Qwen3-0.6B-GGUF" in suggest(target, (target, near))
     assert "pull" not in suggest(entry("Qwen3-0.6B-Q8_0", 1000), ())
     assert "free drafters" in suggest(entry("target", 1000, architecture="odd"), ())
+
+
+def test_a_name_that_counts_no_parts_hides_no_other_model(models: Models, tmp_path: Path) -> None:
+    put(models.markov, tmp_path / "odd-00001-of-00000.gguf")
+    put(models.markov_drafter, tmp_path / "plain.gguf")
+    assert [found.name for found in find_all(tmp_path)] == ["odd-00001-of-00000", "plain"]
