@@ -7,9 +7,9 @@ from pathlib import Path
 from homespec.config import Settings
 from homespec.errors import ModelError
 from homespec.frames import EngineSettings
+from homespec.split import parts
 from homespec.store.companions import companions
 from homespec.store.model_file import check, find
-from homespec.store.shards import parts
 from homespec.units import MIB, one_line
 
 

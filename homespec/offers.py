@@ -12,9 +12,9 @@ from threading import Lock
 from homespec.config import Settings
 from homespec.errors import ConfigError, HomespecError
 from homespec.launch import engine_settings
+from homespec.split import model_name
 from homespec.store.finds import Find, find_all, find_own
 from homespec.store.model_file import check_file, find, resolve, served_name
-from homespec.store.shards import model_name
 from homespec.supervision.plan import Fit, Plan
 
 _STORES: dict[str, Callable[[Path | None], tuple[Find, ...]]] = {

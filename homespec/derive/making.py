@@ -17,9 +17,9 @@ from homespec.derive.child import run_child
 from homespec.derive.prompts import PROMPTS
 from homespec.derive.recipe import Recipe
 from homespec.errors import DeriveError, ModelError
+from homespec.split import parts
 from homespec.store.companions import SOURCE_KEY, source_mark
 from homespec.store.model_file import check
-from homespec.store.shards import parts
 from homespec.units import MIB, format_bytes, format_rate, format_ratio
 
 NUM_DRAFT_TOKENS = 4

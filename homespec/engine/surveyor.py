@@ -28,7 +28,7 @@ from homespec.engine.llama.dry_run import footprint, with_taps
 from homespec.engine.llama.gguf import GgufHeader, open_header
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Load, Model
-from homespec.engine.llama.weights import Part, shards, tensors_of
+from homespec.engine.llama.weights import Part, tensors_of
 from homespec.engine.speeds import measure_speeds
 from homespec.engine.target import target_params
 from homespec.errors import HomespecError
@@ -52,6 +52,7 @@ from homespec.footprint import (
 )
 from homespec.frames import EngineSettings
 from homespec.parent import die_with_parent
+from homespec.split import parts
 from homespec.stats import MAX_DRAFT_TOKENS
 from homespec.status import DeviceMemory
 
@@ -84,7 +85,7 @@ def describe(path: Path, target_path: Path | None = None) -> ModelFacts:
     ModelNotFound or ModelCorrupt.
     """
     with ExitStack() as opened:
-        headers = [opened.enter_context(open_header(file)) for file in shards(path)]
+        headers = [opened.enter_context(open_header(file)) for file in parts(path)]
         for each in headers:
             each.check_complete()
         header = headers[0]

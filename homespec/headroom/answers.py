@@ -26,7 +26,7 @@ from homespec.footprint import (
     SizeDrafter,
     SizeTarget,
 )
-from homespec.store.shards import parts
+from homespec.split import parts
 
 _MOST = 1000
 """Some hundred bytes each; the search for one model asks about ten questions."""

@@ -14,8 +14,8 @@ from homespec.headroom.pools import HostReading, pools
 from homespec.headroom.pressure import Rate, major_faults, stalled_us
 from homespec.headroom.readings import CardReading, HostMemory, Pool
 from homespec.headroom.residency import MappedModel, can_tell
+from homespec.split import parts
 from homespec.status import DeviceMemory
-from homespec.store.shards import parts
 
 RESIDENCY_INTERVAL_S = 1.0
 

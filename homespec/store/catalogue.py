@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from homespec.errors import ModelError
+from homespec.split import parts
 from homespec.store.finds import Find, find_all
 from homespec.store.model_file import check_start
-from homespec.store.shards import parts, read_parts
+from homespec.store.shards import read_parts
 from homespec.units import format_bytes, one_line
 
 _SHOWN_DRAFTERS = 3
@@ -84,7 +85,7 @@ def as_table(known: tuple[Entry, ...]) -> str:
     rows = [head, *(_row(entry, known) for entry in known)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, *(f"! {entry.fault}" for entry in known if entry.fault)])
+    return "\n".join([*lines, *(f"! {one_line(entry.fault)}" for entry in known if entry.fault)])
 
 
 def as_records(known: tuple[Entry, ...]) -> list[dict[str, Any]]:
@@ -100,7 +101,7 @@ def _row(entry: Entry, known: tuple[Entry, ...]) -> tuple[str, ...]:
     more = f" and {len(drafters) - _SHOWN_DRAFTERS} more" if len(drafters) > _SHOWN_DRAFTERS else ""
     return (
         one_line(entry.name),
-        entry.architecture or "?",
+        one_line(entry.architecture or "?"),
         entry.quant or "?",
         "?" if entry.n_ctx_train is None else str(entry.n_ctx_train),
         format_bytes(entry.size_bytes),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from homespec.errors import HubError
-from homespec.store.shards import model_name, parts
+from homespec.split import model_name, parts
 
 PREFERRED = ("Q4_K_M", "Q4_K_S", "IQ4_XS", "Q4_0", "Q5_K_M", "Q6_K", "Q8_0")
 """Taken when no quantisation is named: the best known for its size first."""
@@ -57,7 +57,9 @@ def _models(files: tuple[HubFile, ...]) -> dict[str, tuple[HubFile, ...]]:
     found = {}
     for file in sorted(files, key=lambda each: each.path):
         path = PurePosixPath(file.path)
-        if path.suffix != ".gguf" or _NOT_A_MODEL.search(path.name):
+        # A mirror may answer anything; what is fetched must stay below the repository's own folder.
+        is_inside = not path.is_absolute() and ".." not in path.parts
+        if path.suffix != ".gguf" or _NOT_A_MODEL.search(path.name) or not is_inside:
             continue
         members = [str(part) for part in parts(path)]
         if members[0] == file.path and all(member in by_path for member in members):

@@ -7,12 +7,12 @@ import sys
 
 from homespec.config import load
 from homespec.errors import ExitCode
+from homespec.split import model_name
 from homespec.store.catalogue import as_records, as_table, entries, read_entry
 from homespec.store.finds import OWN, Find
 from homespec.store.hub import pull
 from homespec.store.places import models_dir
 from homespec.store.remove import remove
-from homespec.store.shards import model_name
 from homespec.store.suggestions import suggest
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from homespec.errors import ModelError, ModelNotFound
 from homespec.fingerprint import fingerprint
+from homespec.split import parts
 from homespec.store.header import Header
 from homespec.store.model_file import check_start
-from homespec.store.shards import parts, read_parts
+from homespec.store.shards import read_parts
 
 SOURCE_KEY = "homespec.derived.source"
 """In a copy: what `source_mark` said of the model it was made of. Copies of earlier releases have none."""
@@ -32,6 +34,13 @@ class Companion:
     path: Path
     unusable: str | None = None
     """Why it must not draft unless somebody names it; None when it may."""
+
+
+class _Copy(NamedTuple):
+    path: Path
+    header: Header
+    made_at: float
+    """Unix time."""
 
 
 def copy_path(model: Path, recipe: str) -> Path:
@@ -54,26 +63,28 @@ def companions(model: Path) -> tuple[Companion, ...]:
     Of two copies made in the same moment, by name. A broken one is left out. Raises ModelError for the model itself.
     """
     own = (Companion(model),) if _has_mtp_block(model) else ()
-    copies = sorted(_copies(model), key=lambda copy: (-copy[0].stat().st_mtime, copy[0].name))
-    sources = {path: header.metadata.get(SOURCE_KEY) for path, header in copies}
+    copies = sorted(_copies(model), key=lambda copy: (-copy.made_at, copy.path.name))
+    sources = {copy.path: copy.header.metadata.get(SOURCE_KEY) for copy in copies}
     mark = source_mark(model) if any(sources.values()) else None
     return (*own, *(Companion(path, _OUTDATED if of not in (None, mark) else None) for path, of in sources.items()))
 
 
 def _has_mtp_block(model: Path) -> bool:
     headers = read_parts(model)
-    metadata = headers[0].metadata
-    if not metadata.get(f"{headers[0].architecture}.nextn_predict_layers"):
+    metadata, architecture = headers[0].metadata, headers[0].architecture
+    count = metadata.get(f"{architecture}.block_count")
+    if not metadata.get(f"{architecture}.nextn_predict_layers") or not isinstance(count, int):
         return False
-    last = int(metadata.get(f"{headers[0].architecture}.block_count", 0)) - 1
-    return any(tensor.name == f"blk.{last}.nextn.eh_proj.weight" for header in headers for tensor in header.tensors)
+    name = f"blk.{count - 1}.nextn.eh_proj.weight"
+    return any(tensor.name == name for header in headers for tensor in header.tensors)
 
 
-def _copies(model: Path) -> Iterator[tuple[Path, Header]]:
+def _copies(model: Path) -> Iterator[_Copy]:
+    """Those that can be read; any of them may go while it is looked at."""
     with suppress(OSError):
         for name in os.listdir(model.parent):  # noqa: PTH208  # names alone: a folder of models may hold anything
             if name.startswith(f"{model.stem}{_MARK}") and name.endswith(".gguf"):
-                with suppress(ModelError):
+                with suppress(ModelError, OSError):
                     path = model.with_name(name)
                     check_start(path)
-                    yield path, read_parts(path)[0]
+                    yield _Copy(path, read_parts(path)[0], path.stat().st_mtime)

@@ -8,6 +8,8 @@ import struct
 STRING, ARRAY = 8, 9
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 """gguf_type: the `struct` format of those that are neither texts nor arrays."""
+MAX_TEXT_BYTES = 64 * 1024 * 1024
+"""A damaged length may still lie inside a large file, whose weights would be read as the text."""
 _BREAKS_OFF = "it breaks off"
 
 
@@ -35,6 +37,8 @@ class Cursor:
         length = self.scalar("<Q")
         if length > self._size - self.at:
             raise BadHeader(f"a text of {length} bytes does not fit into the file's {self._size}")
+        if length > MAX_TEXT_BYTES:
+            raise BadHeader(f"a text has {length} bytes, the limit is {MAX_TEXT_BYTES}")
         text = self._data[self.at : self.at + length]
         self.at += length
         return text.decode("utf-8", errors="replace")

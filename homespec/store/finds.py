@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homespec.errors import ConfigError
+from homespec.split import model_name, parts
 from homespec.store.places import hub_caches, lm_studio_folders, models_dir, ollama_folders
-from homespec.store.shards import model_name, parts
 
 OWN = "homespec"
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from homespec.errors import ConfigError, ModelCorrupt, ModelNotFound
 from homespec.folders import denial
+from homespec.split import model_name, parts
 from homespec.store.finds import find_all
 from homespec.store.places import expanded
-from homespec.store.shards import model_name, parts, read_parts
+from homespec.store.shards import read_parts
 
 _MAGIC = b"GGUF"
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"

@@ -25,9 +25,9 @@ def models_dir(configured: Path | None = None) -> Path:
 def hub_caches() -> tuple[Path, ...]:
     """The Hugging Face cache, by the variables that its own library reads."""
     if cache := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
-        return (Path(cache),)
+        return (expanded(os.path.expandvars(cache)),)
     if home := os.environ.get("HF_HOME"):
-        return (Path(home) / "hub",)
+        return (expanded(os.path.expandvars(home)) / "hub",)
     return (_cache_home() / "huggingface" / "hub",)
 
 

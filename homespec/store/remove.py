@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from homespec.errors import ModelNotFound
+from homespec.split import parts
 from homespec.store.finds import OWN, find_all
 from homespec.store.places import models_dir
-from homespec.store.shards import parts
 
 
 def remove(name: str, configured: Path | None = None) -> tuple[Path, ...]:
@@ -34,9 +34,9 @@ def remove(name: str, configured: Path | None = None) -> tuple[Path, ...]:
 
 def _tidy(folder: Path, own: Path) -> None:
     """Take away folders that hold no model any more, with the download library's notes about them."""
-    while folder != own and folder.is_relative_to(own) and not any(folder.rglob("*.gguf")):
-        if any(child.name != ".cache" for child in folder.iterdir()):
-            return
-        with suppress(OSError):
+    with suppress(OSError):  # another model of the same name may have had the same folder, which is gone by now
+        while folder != own and folder.is_relative_to(own) and not any(folder.rglob("*.gguf")):
+            if any(child.name != ".cache" for child in folder.iterdir()):
+                return
             shutil.rmtree(folder)
-        folder = folder.parent
+            folder = folder.parent

@@ -1,38 +1,14 @@
-"""Models in several files: which belong together, and whether they all are there.
-
-Names are `NAME-00001-of-00003.gguf` (`llama_split_path` of llama.cpp); the first one is loaded and finds the others.
-"""
+"""The headers of a model in several files, read together, and whether all of them are there."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path, PurePath
-from typing import TypeVar
+from pathlib import Path
 
 from homespec.errors import ModelCorrupt, ModelNotFound
+from homespec.split import parts
 from homespec.store.header import Header, read_header
 
-AnyPath = TypeVar("AnyPath", bound=PurePath)
-
-_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
-
-
-def parts(path: AnyPath) -> tuple[AnyPath, ...]:
-    """All files of the model that `path` belongs to, the first one first; `path` alone when it is not split.
-
-    By name and without following links: in a hub cache the name is the link's, and blobs are called by their hash.
-    """
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        return (path,)
-    stem, count = match["stem"], int(match["count"])
-    return tuple(path.with_name(f"{stem}-{number:05}-of-{count:05}.gguf") for number in range(1, count + 1))
-
-
-def model_name(path: PurePath) -> str:
-    """The file's stem without its place in a split."""
-    match = _NAME.fullmatch(path.name)
-    return match["stem"] if match else path.stem
+_MOST_NAMED = 3
 
 
 def read_parts(path: Path) -> tuple[Header, ...]:
@@ -59,8 +35,10 @@ def read_parts(path: Path) -> tuple[Header, ...]:
 def _check_present(paths: tuple[Path, ...]) -> None:
     missing = [path.name for path in paths if not path.exists()]
     if missing and len(paths) > 1:
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         raise ModelNotFound(
-            f"{paths[0].parent} lacks {', '.join(missing)} of a model in {len(paths)} files; download what is missing"
+            f"{paths[0].parent} lacks {', '.join(missing[:_MOST_NAMED])}{more} of a model in {len(paths)} files; "
+            f"download what is missing"
         )
 
 

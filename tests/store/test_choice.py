@@ -77,6 +77,12 @@ def test_the_only_model_needs_no_name() -> None:
         choose("a/b", (HubFile("odd.gguf"), HubFile("even.gguf")), None)
 
 
+@pytest.mark.parametrize("path", ["../up.gguf", "/etc/root.gguf", "a/../../up.gguf"])
+def test_nothing_is_fetched_to_a_place_outside_the_repository(path: str) -> None:
+    with pytest.raises(HubError, match=r"no \.gguf"):
+        choose("a/b", (HubFile(path),), None)
+
+
 def test_preferences_in_their_order() -> None:
     for index, quant in enumerate(PREFERRED):
         files = tuple(HubFile(f"m-{each}.gguf") for each in reversed(PREFERRED[index:]))

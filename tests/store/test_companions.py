@@ -65,6 +65,12 @@ def test_an_mtp_block_comes_before_any_copy(models: Models, tmp_path: Path) -> N
         assert paths(model) == (model, copy)
 
 
+def test_a_number_of_layers_that_is_no_number_means_no_mtp_block(models: Models, tmp_path: Path) -> None:
+    tiny = mtp_markov(models.chain)
+    key = f"{tiny.architecture}.block_count"
+    assert companions(replace(tiny, metadata={**tiny.metadata, key: "many"}).write(tmp_path / "odd.gguf")) == ()
+
+
 def test_a_copy_of_a_model_that_was_replaced_under_its_name_is_out_and_the_reason_is_told(
     models: Models, model: Path
 ) -> None:

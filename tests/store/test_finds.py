@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,16 @@ def test_the_variables_of_the_other_programs_count(home: Path, models: Models, m
     assert [each.name for each in find_all()] == ["letters", "m:1"]
 
 
+@pytest.mark.parametrize(("variable", "value"), [("HF_HOME", "~"), ("HF_HOME", "$HOME"), ("HF_HUB_CACHE", "~/hub")])
+def test_the_hub_cache_may_be_named_as_its_own_library_allows(
+    home: Path, models: Models, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    put(models.letters, home / "hub/models--a--b/snapshots/1/letters.gguf")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv(variable, value)
+    assert [each.name for each in find_all()] == ["letters"]
+
+
 def test_links_that_go_in_circles_and_manifests_that_are_none(home: Path, models: Models) -> None:
     own = home / "data/homespec/models"
     put(models.letters, own / "a/letters.gguf")
@@ -128,6 +139,13 @@ def test_a_blob_of_another_size_than_its_manifest_says(home: Path, models: Model
     assert "Ollama expects 5" in (entry.fault or "")
 
 
+def test_what_a_file_says_of_itself_stays_on_its_line(home: Path, models: Models) -> None:
+    odd = replace(gguf_kit.markov_llama(gguf_kit.permutation()), architecture="a\x1b[2J\nb")
+    odd.write(put(models.letters, home / "data/homespec/models/odd.gguf"))
+    assert len(as_table(entries()).splitlines()) == 2
+    assert "\x1b" not in as_table(entries())
+
+
 def test_a_blob_that_is_gone(home: Path, models: Models) -> None:
     ollama_model(home / ".ollama/models", "registry.ollama.ai/library/m/1", models.letters).unlink()
     [entry] = entries()
@@ -144,6 +162,13 @@ def test_removing_takes_all_files_and_the_empty_folders(home: Path, models: Mode
     assert stays.exists()
     with pytest.raises(ModelNotFound, match="homespec models"):
         remove("letters")
+
+
+def test_removing_two_models_of_one_name_that_share_a_folder(home: Path, models: Models) -> None:
+    folder = home / "data/homespec/models/me/letters-GGUF"
+    paths = {put(models.letters, folder / name) for name in ("letters.gguf", "letters-00001-of-00001.gguf")}
+    assert {*remove("letters")} == paths
+    assert not folder.exists()
 
 
 def test_another_programs_model_is_not_removed(home: Path, models: Models) -> None:
@@ -164,3 +189,9 @@ def test_suggestions() -> None:
     assert "homespec pull unsloth/Qwen3-0.6B-GGUF" in suggest(target, (target, near))
     assert "pull" not in suggest(entry("Qwen3-0.6B-Q8_0", 1000), ())
     assert "free drafters" in suggest(entry("target", 1000, architecture="odd"), ())
+
+
+def test_a_name_that_counts_no_parts_hides_no_other_model(models: Models, tmp_path: Path) -> None:
+    put(models.markov, tmp_path / "odd-00001-of-00000.gguf")
+    put(models.markov_drafter, tmp_path / "plain.gguf")
+    assert [found.name for found in find_all(tmp_path)] == ["odd-00001-of-00000", "plain"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from contextlib import suppress
 from dataclasses import replace
@@ -119,6 +120,14 @@ def test_a_header_that_contradicts_itself(tmp_path: Path, content: bytes, fragme
     path = tmp_path / "bad.gguf"
     path.write_bytes(content)
     with pytest.raises(ModelCorrupt, match=fragment):
+        read_header(path)
+
+
+def test_a_damaged_length_does_not_have_the_weights_read_as_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "large.gguf"
+    path.write_bytes(header_bytes(keys=1, rest=struct.pack("<Q", 2**33)))
+    os.truncate(path, 2**34)
+    with pytest.raises(ModelCorrupt, match="the limit is 67108864"):
         read_header(path)
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from homespec.errors import ModelCorrupt, ModelError, ModelNotFound
+from homespec.split import model_name, parts
 from homespec.store.model_file import resolve, served_name
-from homespec.store.shards import model_name, parts, read_parts
+from homespec.store.shards import read_parts
 from tests.kits import gguf_kit
 from tests.kits.splitting import split
 
@@ -32,11 +33,6 @@ def test_any_part_stands_for_the_model(shards: tuple[Path, ...]) -> None:
     assert len(read_parts(shards[0])) == 3
 
 
-def test_a_single_file_is_its_only_part() -> None:
-    assert parts(Path("/a/b.gguf")) == (Path("/a/b.gguf"),)
-    assert model_name(Path("/a/b.gguf")) == "b"
-
-
 def test_links_with_their_names_in_another_folder(shards: tuple[Path, ...], tmp_path: Path) -> None:
     """As in a hub cache: the blobs have other names, and lie elsewhere."""
     snapshot = tmp_path / "snapshot"
@@ -44,6 +40,14 @@ def test_links_with_their_names_in_another_folder(shards: tuple[Path, ...], tmp_
     for index, path in enumerate(shards):
         (snapshot / path.name).symlink_to(path.rename(tmp_path / f"blob{index}"))
     assert resolve(str(snapshot / shards[1].name), demo=False) == snapshot / shards[0].name
+
+
+def test_of_many_missing_parts_some_are_named(shards: tuple[Path, ...], tmp_path: Path) -> None:
+    alone = shards[0].rename(tmp_path / "tiny-00001-of-90000.gguf")
+    assert fault(alone) == (
+        f"{tmp_path} lacks tiny-00002-of-90000.gguf, tiny-00003-of-90000.gguf, tiny-00004-of-90000.gguf and 89996 more "
+        "of a model in 90000 files; download what is missing"
+    )
 
 
 def test_a_missing_part_is_named(shards: tuple[Path, ...]) -> None:

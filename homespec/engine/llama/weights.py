@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from homespec.engine.llama.bindings import C
 from homespec.engine.llama.gguf import GgufHeader, TensorInfo, open_header
 from homespec.engine.llama.model import Model
 from homespec.footprint import HOST
+from homespec.split import parts
 
 _LAYER = re.compile(r"load_tensors: layer\s+(\d+) assigned to device ([^,\s]+)")
 _BLOCK = re.compile(r"blk\.(\d+)\.")
-_SHARD = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 # Tensors that are looked up by row: they stay in the memory of the box (llama-arch.cpp, LLM_TENSOR_LAYER_INPUT).
 _INPUTS = ("token_embd", "token_types", "position_embd", "per_layer_token_embd")
 
@@ -56,7 +55,7 @@ def weights_of(model: Model, *, mmap: bool, part: Part = Part.TRUNK) -> Weights:
     sizes: Counter[str] = Counter()
     reclaimable = 0
     with ExitStack() as opened:
-        files = tensors_of([opened.enter_context(open_header(path)) for path in shards(model.path)], part)
+        files = tensors_of([opened.enter_context(open_header(path)) for path in parts(model.path)], part)
     is_tied = not any(tensor.name == "output.weight" for loaded in files for tensor in loaded)
     for loaded in files:
         mapped = []
@@ -111,15 +110,6 @@ def _is_in(tensor: TensorInfo, part: Part, trunk: int | None) -> bool:
     block = _BLOCK.match(tensor.name)
     is_head = block is not None and trunk is not None and int(block[1]) >= trunk
     return part is Part.ALL or is_head == (part is Part.HEADS)
-
-
-def shards(path: Path) -> list[Path]:
-    """All files of a model that is split into several, of which `path` is one."""
-    found = _SHARD.search(path.name)
-    if found is None:
-        return [path]
-    stem = path.name[: found.start()]
-    return [path.with_name(f"{stem}-{index:05}-of-{found[1]}.gguf") for index in range(1, int(found[1]) + 1)]
 
 
 def device_of(buffer: str) -> str:

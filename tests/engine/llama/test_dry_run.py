@@ -16,7 +16,7 @@ from homespec.engine.llama.context import Context
 from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.gguf import open_header
 from homespec.engine.llama.model import Load, Model
-from homespec.engine.llama.weights import shards, weights_of
+from homespec.engine.llama.weights import weights_of
 from homespec.footprint import HOST, Footprint
 from homespec.status import ModelMemory
 from homespec.units import MIB
@@ -209,9 +209,3 @@ def test_tied_embeddings_are_there_twice_when_the_output_is_on_the_device(tmp_pa
     weights = weights_of(LoggedModel(path, everywhere), mmap=False)  # type: ignore[arg-type]
     assert weights.by_device[HOST] == sizes["token_embd.weight"]
     assert weights.by_device["CUDA0"] == sum(sizes.values())
-
-
-def test_all_shards_of_a_split_model_are_counted(tmp_path: Path) -> None:
-    names = [path.name for path in shards(tmp_path / "model-00002-of-00003.gguf")]
-    assert names == [f"model-0000{index}-of-00003.gguf" for index in (1, 2, 3)]
-    assert shards(tmp_path / "model.gguf") == [tmp_path / "model.gguf"]
