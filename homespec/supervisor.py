@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from homespec.errors import RequestError
 from homespec.frames import Admit, EngineSettings, ReloadDrafter, Request, SetDrafter
+from homespec.ledger import Ledger
 from homespec.memory_plan import MemoryPlan
-from homespec.metrics import Ledger
 from homespec.status import (
     EngineStatus,
     Event,

@@ -22,7 +22,7 @@ from homespec.headroom.policy import Change, Observation, Policy, State, pause_s
 from homespec.headroom.probe import Probe, Readings, mapped_bytes
 from homespec.headroom.reconsider import Reconsider, SecondLook
 from homespec.headroom.waiting import Waiting
-from homespec.metrics import Ledger
+from homespec.ledger import Ledger
 from homespec.status import (
     Cause,
     DraftState,

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter, deque
 
-from homespec.metrics import Ledger
+from homespec.ledger import Ledger
 from homespec.status import Event, ModelStatus, Phase, StartCause
 
 logger = logging.getLogger("homespec.supervisor")

@@ -17,7 +17,7 @@ from homespec.headroom.policy import Policy
 from homespec.headroom.probe import Readings
 from homespec.headroom.readings import Pool
 from homespec.headroom.reconsider import SecondLook
-from homespec.metrics import Ledger
+from homespec.ledger import Ledger
 from homespec.status import (
     Cause,
     DeviceMemory,

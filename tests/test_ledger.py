@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homespec.metrics import WINDOW_S, Ledger
+from homespec.ledger import WINDOW_S, Ledger
 from homespec.stats import DraftStats
 from homespec.status import DraftState, EngineCounters, EngineSnapshot, ModelMemory, SpeculationStatus
 
