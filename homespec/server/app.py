@@ -11,7 +11,19 @@ from homespec import __version__
 from homespec.config import Settings
 from homespec.headroom.monitor import Monitor
 from homespec.offers import Offers
-from homespec.server import admin, chat, completions, document, embeddings, errors, models, ollama, responses, status
+from homespec.server import (
+    admin,
+    chat,
+    completions,
+    document,
+    embeddings,
+    errors,
+    models,
+    ollama,
+    responses,
+    status,
+    tokens,
+)
 from homespec.server.auth import Guard, allowed_host_names
 from homespec.server.heads import Heads
 from homespec.server.services import Services
@@ -27,7 +39,7 @@ def create_app(supervisor: Supervisor, monitor: Monitor, settings: Settings, off
         # Clients disagree on whether the base URL ends in /v1.
         app.include_router(router, prefix="/v1")
         app.include_router(router, include_in_schema=False)
-    for router in (completions.tokens_router, status.router, admin.router, ollama.router, embeddings.ollama_router):
+    for router in (tokens.router, status.router, admin.router, ollama.router, embeddings.ollama_router):
         app.include_router(router)
     errors.install(app)
     any_host = not settings.loopback_only and settings.insecure

@@ -1,24 +1,18 @@
-"""POST /v1/completions, /tokenize and /detokenize."""
+"""POST /v1/completions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
-from homespec.frames import Detokenize, Text, Tokenize, Tokens
 from homespec.server.body import JsonRoute
 from homespec.server.document import BODY, ENGINE, EVENTS, answers
 from homespec.server.generate import generate
-from homespec.server.question import ask
 from homespec.server.services import PartitionDep, ServicesDep
 from homespec.server.target import plan_of
 from homespec.wire.completion_shape import CompletionShape
-from homespec.wire.requests import CompletionRequest, DetokenizeRequest, TokenizeRequest
-from homespec.wire.responses import request_id
+from homespec.wire.requests import CompletionRequest
 
 router = APIRouter(route_class=JsonRoute)
-tokens_router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/completions", responses=answers(*BODY, 404, *ENGINE, stream=EVENTS, notices=True))
@@ -35,19 +29,3 @@ async def completions(
         with_spans=body.speculative.spans,
     )
     return await generate(request, services, body.frames(shape.id, partition=partition), shape, plan)
-
-
-@tokens_router.post("/tokenize", responses=answers(*BODY, *ENGINE))
-async def tokenize(request: Request, body: TokenizeRequest, services: ServicesDep) -> dict[str, Any]:
-    """Token ids of a text, without BOS."""
-    answer, _ = await ask(request, services, Tokenize(request_id("tok"), body.content, body.parse_special))
-    assert isinstance(answer, Tokens)
-    return {"tokens": answer.token_ids}
-
-
-@tokens_router.post("/detokenize", responses=answers(*BODY, *ENGINE))
-async def detokenize(request: Request, body: DetokenizeRequest, services: ServicesDep) -> dict[str, Any]:
-    """Text of token ids, control tokens spelled out."""
-    answer, _ = await ask(request, services, Detokenize(request_id("tok"), body.tokens))
-    assert isinstance(answer, Text)
-    return {"content": answer.text}
