@@ -54,6 +54,7 @@ from homespec.frames import (
 )
 from homespec.link import Link
 from homespec.parent import die_with_parent
+from homespec.steady import Steady
 
 HEARTBEAT_INTERVAL_S = 0.5
 _OOM_SCORE_ADJ = 300
@@ -70,12 +71,14 @@ class EngineProcess:
         self._settings = settings
         self._engine: Engine | EmbeddingEngine | None = None
         self._wants_drafter = False
+        self._crowd: CrowdWatch | None = None
+        self._steady = Steady(logger, "looking at other work on the box")
         self._thread = threading.Thread(target=self._serve, name="scheduler", daemon=True)
 
     def run(self) -> None:
         """Until the daemon says stop or is gone."""
         self._thread.start()
-        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self._beat_for_ever, name="heartbeat", daemon=True).start()
         while (frame := self._link.receive()) is not None and not isinstance(frame, Stop):
             self._handle(frame)
 
@@ -211,16 +214,20 @@ class EngineProcess:
         else:
             engine.roster.loaded(drafter)
 
-    def _beat(self) -> None:
-        crowd: CrowdWatch | None = None
+    def _beat_for_ever(self) -> None:
         while True:
             time.sleep(HEARTBEAT_INTERVAL_S)
-            engine = self._engine
-            scheduler = engine.scheduler if engine else None
-            self._send(Heartbeat(scheduler.progress if scheduler else 0, bool(scheduler and scheduler.busy)))
-            if engine is not None:
-                crowd = crowd or CrowdWatch(self._settings, engine.context)
-                if said := crowd.look(time.monotonic()):
+            self._beat()
+
+    def _beat(self) -> None:
+        """Once. Whatever else is looked at beside it, the daemon must not take a living engine for one that hangs."""
+        engine = self._engine
+        scheduler = engine.scheduler if engine else None
+        self._send(Heartbeat(scheduler.progress if scheduler else 0, bool(scheduler and scheduler.busy)))
+        if engine is not None:
+            with self._steady.turn():
+                self._crowd = self._crowd or CrowdWatch(self._settings, engine.context)
+                if said := self._crowd.look(time.monotonic()):
                     self._send(Happened("engine", said))
 
     def _send(self, frame: Frame) -> None:
