@@ -104,7 +104,9 @@ class EngineChild:
             return await asyncio.wait_for(self.wait(), STOP_TIMEOUT_S)
         except TimeoutError:
             self.kill()
-            return await self.wait()
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(self.wait(), STOP_TIMEOUT_S)
+        return "held by the kernel, where no signal reaches it: the driver hangs"
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):

@@ -122,7 +122,8 @@ class Daemon:
             await self._shutdown(supervisor, server, serving, supervising)
             for task in (ending, polling, *helpers):
                 task.cancel()
-        for task in (*done, supervising):
+        # What cannot be ended, because a driver holds it, is not waited for.
+        for task in (*done, *({supervising} if supervising.done() else ())):
             await task
 
     @property

@@ -19,6 +19,7 @@ from homespec.headroom.answers import Answers, key_of
 
 DEADLINE_S = 30.0
 """A large vocabulary on a cold disk takes seconds; a hang takes for ever."""
+_END_TIMEOUT_S = 1.0
 _MAX_ANSWER_BYTES = 1024 * 1024
 _COMMAND = (sys.executable, "-P", "-m", "homespec.engine.surveyor")
 
@@ -119,4 +120,5 @@ class Survey:
             return
         with suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        with suppress(TimeoutError):  # inside a wedged driver it ends when it can, or never
+            await asyncio.wait_for(process.wait(), _END_TIMEOUT_S)

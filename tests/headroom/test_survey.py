@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -37,6 +38,20 @@ async def test_an_exit_is_told_with_its_code() -> None:
 
 async def test_a_hang_ends_at_the_deadline() -> None:
     assert await reason("import time; time.sleep(600)", deadline_s=0.2) == "no answer within 0.2 s"
+
+
+async def test_a_child_that_even_a_kill_does_not_end_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As inside a wedged driver."""
+    kill = asyncio.subprocess.Process.kill
+    started: list[asyncio.subprocess.Process] = []
+    monkeypatch.setattr(asyncio.subprocess.Process, "kill", lambda child: started.append(child))
+    async with Survey(deadline_s=0.05, command=(sys.executable, "-c", "import time; time.sleep(600)")) as survey:
+        with pytest.raises(EngineError, match="no answer within"):
+            await survey.ask(ListDevices())
+    [child] = started
+    assert child.returncode is None
+    kill(child)
+    await child.wait()
 
 
 @pytest.mark.parametrize("answer", ["garbage", "[]", '{"type": "Unheard"}'])
