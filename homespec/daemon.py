@@ -166,7 +166,7 @@ class Daemon:
     async def _reload(self) -> str:
         """Read the settings again and follow them; what was done. Raises HomespecError and leaves all as it was."""
         old, old_offers = self._settings, self._offers
-        wanted = self._reread()
+        wanted = await asyncio.to_thread(self._reread)  # a profile is chosen by what the driver says, perhaps late
         settings = following(old, wanted)
         offers = await asyncio.to_thread(Offers, settings, self._fit)
         await asyncio.to_thread(offers.take_over, old_offers)
