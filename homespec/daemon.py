@@ -113,7 +113,8 @@ class Daemon:
             await self._shutdown(supervisor, server, serving, supervising)
             for task in (ending, polling, *helpers):
                 task.cancel()
-        for task in (*done, supervising):
+        # What cannot be ended, because a driver holds it, is not waited for.
+        for task in (*done, *({supervising} if supervising.done() else ())):
             await task
 
     @property
@@ -156,7 +157,7 @@ class Daemon:
     async def _reload(self) -> str:
         """Read the settings again and follow them; what was done. Raises HomespecError and leaves all as it was."""
         old, old_offers = self._settings, self._offers
-        wanted = self._reread()
+        wanted = await asyncio.to_thread(self._reread)  # a profile is chosen by what the driver says, perhaps late
         settings = following(old, wanted)
         offers = await asyncio.to_thread(Offers, settings, self._fit)
         await asyncio.to_thread(offers.take_over, old_offers)

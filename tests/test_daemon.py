@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from homespec.errors import ExitCode
-from tests.daemons import GREEDY, Daemon, Gate, eventually, has_ipv6_loopback, running, session_members
+from tests.daemons import GREEDY, Daemon, Gate, eventually, has_ipv6_loopback, in_processes, running, session_members
 from tests.kits.models import Models
 
 pytestmark = pytest.mark.process
@@ -86,6 +86,18 @@ def test_an_engine_that_does_not_listen_is_made_to_end(models: Models, tmp_path:
     with running(tmp_path, str(models.letters)) as daemon:
         psutil.Process(daemon.engine_pid).suspend()
         ends_in_order(daemon, signal.SIGTERM)
+
+
+def test_an_engine_that_even_a_kill_does_not_end_does_not_hold_the_daemon(models: Models, tmp_path: Path) -> None:
+    """As inside a wedged driver."""
+    environment = in_processes(tmp_path, "os.killpg = lambda *_: None", "serve")
+    with running(tmp_path, str(models.letters), environment=environment) as daemon:
+        psutil.Process(daemon.engine_pid).suspend()
+        started = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        assert daemon.wait_exit() == ExitCode.OK
+        assert time.monotonic() - started < STOP_LIMIT_S
+        assert "Traceback" not in daemon.log()
 
 
 def test_a_second_signal_forces(models: Models, tmp_path: Path) -> None:

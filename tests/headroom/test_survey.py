@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -52,6 +53,20 @@ async def test_one_that_cannot_be_started_is_told() -> None:
     async with Survey(command=("/no/such/program",)) as survey:
         with pytest.raises(EngineError, match="the child could not be started: No such file or directory"):
             await survey.ask(QUESTION)
+
+
+async def test_a_child_that_even_a_kill_does_not_end_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As inside a wedged driver."""
+    kill = asyncio.subprocess.Process.kill
+    started: list[asyncio.subprocess.Process] = []
+    monkeypatch.setattr(asyncio.subprocess.Process, "kill", lambda child: started.append(child))
+    async with Survey(deadline_s=0.05, command=(sys.executable, "-c", "import time; time.sleep(600)")) as survey:
+        with pytest.raises(EngineError, match="no answer within"):
+            await survey.ask(ListDevices())
+    [child] = started
+    assert child.returncode is None
+    kill(child)
+    await child.wait()
 
 
 @pytest.mark.parametrize("answer", ["garbage", "[]", '{"type": "Unheard"}'])
