@@ -13,6 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from homespec.errors import ErrorInfo, RequestError
 from homespec.wire.responses import error_body, field_path
 
+_OF_A_STORE = frozenset({"/api/pull", "/api/create", "/api/copy", "/api/delete", "/api/push"})
+"""What Ollama's clients ask for to change the models on disk."""
+
 logger = logging.getLogger("homespec.server")
 
 
@@ -73,7 +76,11 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        message = f"unknown path {request.url.path}; the API is under /v1, see /openapi.json"
+        path = request.url.path
+        remedy = "the API is under /v1, see /openapi.json"
+        if path in _OF_A_STORE:
+            remedy = "fetch models with `homespec pull`, and delete them with `homespec rm`"
+        message = f"unknown path {path}; {remedy}"
         return error_response(ErrorInfo(message, 404, "not_found_error", code="not_found"))
     if error.status_code == 405:
         message = f"{request.method} is not allowed on {request.url.path}"

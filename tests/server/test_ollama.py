@@ -179,6 +179,11 @@ def test_what_asks_for_no_limit_and_no_seed_has_none(client: ollama.Client, opti
     assert client.chat(MODEL, HI, options=GREEDY | options).message.content == "cd"
 
 
+def test_models_are_fetched_elsewhere(client: ollama.Client) -> None:
+    with pytest.raises(ollama.ResponseError, match="homespec pull"):
+        client.pull("other")
+
+
 def test_a_client_that_leaves_ends_its_request(demo: Daemon) -> None:
     before = demo.status()["counters"]["output_tokens"]
     body = {"prompt": "One, two,", "raw": True, "options": {"num_predict": 1500}}
