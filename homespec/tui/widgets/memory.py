@@ -57,7 +57,7 @@ def _compact(memory: MemoryStatus, width: int, height: int, now_unix: float) -> 
         _model("drafter", memory.drafter, whole, width),
         _meter("KV", *_kv(memory), SHORT_LABEL_WIDTH, width),
     ]
-    return [*models[: max(height - len(pools), 0)], *pools, *_transitions(memory, now_unix)]
+    return [*models[: max(height - len(pools), 0)], *pools, *_transitions(memory, width, now_unix)]
 
 
 def _detailed(memory: MemoryStatus, width: int, now_unix: float) -> list[Line]:
@@ -78,7 +78,7 @@ def _detailed(memory: MemoryStatus, width: int, now_unix: float) -> list[Line]:
         *wrapped(legend(memory.pools), width, MUTED),
         *rows,
         _meter("KV cache used", *_kv(memory), LABEL_WIDTH, width),
-        *_transitions(memory, now_unix),
+        *_transitions(memory, width, now_unix),
     ]
 
 
@@ -104,10 +104,10 @@ def _numbers(pool: PoolStatus) -> str:
     return f"{clean(pool.name)}: {residents}others {format_bytes(pool.others_bytes)}, low {low}, high {high} MiB"
 
 
-def _transitions(memory: MemoryStatus, now_unix: float) -> list[Line]:
+def _transitions(memory: MemoryStatus, width: int, now_unix: float) -> list[Line]:
     """Newest first."""
     transitions = memory.monitor.transitions if memory.monitor else ()
-    return [_transition(transition, now_unix) for transition in reversed(transitions)]
+    return [row for each in reversed(transitions) for row in _transition(each, now_unix).wrap(max(width, 1))]
 
 
 def _transition(transition: Transition, now_unix: float) -> Line:
