@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from llguidance._lib import JsonCompileOptions
 
 MAX_CONSTRAINT_CHARS = 256 * 1024
+_MAX_LINE_CHARS = 240
+"""Of a line of a reason: some quote all that was sent."""
 # Unbounded whitespace is a trap for small models: legal for ever, and never an answer.
 WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
 _JSON_DEFAULTS: JsonCompileOptions = {"whitespace_pattern": WHITESPACE}
@@ -74,8 +76,9 @@ class Grammar:
 
     def _check(self) -> None:
         if self._matcher.is_error():
+            reason, *_state = self._matcher.get_error().splitlines()
             raise RequestError(
-                f"the constraint cannot be followed any further: {self._matcher.get_error()}",
+                f"the constraint cannot be followed any further: {reason}",
                 param=self._param,
                 code="constraint_failed",
             )
@@ -97,6 +100,8 @@ class GrammarCompiler:
         try:
             constraint = _normal(constraint)
             grammar = _source(constraint)
+        except RecursionError as error:
+            raise _refusal(constraint, "it is nested too deeply") from error
         except Exception as error:  # llguidance's converters raise bare Exceptions for faults in the user's text
             raise _refusal(constraint, str(error)) from error
         matcher = self._matcher(constraint, grammar)
@@ -124,9 +129,10 @@ def _normal(constraint: Constraint) -> Constraint:
 def _bounded(schema: str) -> str:
     """The schema with bounds on white space, unless it sets its own."""
     value = msgspec.json.decode(schema)
-    if not isinstance(value, dict):
+    own = value.get("x-guidance", {}) if isinstance(value, dict) else None
+    if not isinstance(own, dict):
         return schema
-    return msgspec.json.encode({**value, "x-guidance": {**_JSON_DEFAULTS, **value.get("x-guidance", {})}}).decode()
+    return msgspec.json.encode({**value, "x-guidance": {**_JSON_DEFAULTS, **own}}).decode()
 
 
 def _source(constraint: Constraint) -> str:
@@ -140,7 +146,11 @@ def _source(constraint: Constraint) -> str:
 
 
 def _refusal(constraint: Constraint, reason: str) -> RequestError:
-    one_line = " ".join(reason.split())
+    one_line = " ".join(" ".join(map(_cut, reason.splitlines())).split())
     return RequestError(
         f"{constraint.param} cannot be honoured: {one_line}", param=constraint.param, code="invalid_constraint"
     )
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…"
