@@ -35,7 +35,7 @@ def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num
 
     Raises DeriveError, ModelNotFound or ModelCorrupt.
     """
-    model = model.expanduser().absolute()
+    model = parts(model.expanduser().absolute())[0]
     check(model)
     target = (output.expanduser().absolute() if output else recipe.path_beside(model)).absolute()
     _check_output(model, target, force=force)
@@ -58,7 +58,7 @@ def _check_output(model: Path, target: Path, *, force: bool) -> None:
         raise DeriveError(f"--output {target} is a directory; name a file")
     if not target.parent.is_dir():
         raise DeriveError(f"{target.parent} is not a directory; make it, or pass another --output")
-    if target.exists() and target.samefile(model):
+    if target.exists() and any(map(target.samefile, parts(model))):
         raise DeriveError(f"--output {target} is the model itself; name another file")
     if target.exists() and not force:
         raise DeriveError(f"{target} is there already; pass --force to replace it, or another --output")

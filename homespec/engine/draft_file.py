@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from homespec.engine.drafters.model import ModelDrafter
 from homespec.engine.drafters.mtp import open_mtp
 from homespec.engine.drafters.pair import head_mismatch, mismatch
 from homespec.engine.drafters.shared import open_shared
+from homespec.engine.embedding.kind import embeds_alone
 from homespec.engine.llama.context import Context
+from homespec.engine.llama.gguf import open_header
 from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import TapPlan
@@ -92,6 +94,15 @@ def missing_symbols(kind: str) -> str | None:
     return f"llama-cpp-python {library().version} lacks {', '.join(missing)}" if missing else None
 
 
+def unfit(model: Model) -> Iterator[str]:
+    """Why a model could draft for no target; vocabularies do not tell."""
+    if model.is_recurrent:
+        yield f"architecture {model.architecture!r} cannot take tokens back, which drafting needs"
+    with open_header(model.path) as header:
+        if model.has_encoder or embeds_alone(header):
+            yield "it was made to embed texts or to turn one into another, and does not go on with one"
+
+
 def _owned(model: Model, target: Context, open_drafter: OpenDrafter) -> Drafter:
     """A model that no drafter comes of is given back."""
     try:
@@ -120,8 +131,8 @@ def _open_head(model: Model, target: Context, head: Head, settings: EngineSettin
 def _open_draft(model: Model, target: Context, settings: EngineSettings) -> Drafter:
     if reason := mismatch(target.model.vocab, model.vocab):
         raise DrafterError(f"does not match the target: {reason}. Use a draft model of the target's family")
-    if model.is_recurrent:
-        raise DrafterError(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
+    if reason := next(unfit(model), None):
+        raise DrafterError(reason)
     context = Context(model, draft_params(settings, model, target.params), crew=target.crew)
     window = draft_window(settings, model, target.params)
     chunk = min(settings.prefill_chunk, context.params.n_batch)

@@ -16,7 +16,8 @@ from homespec.errors import RequestError
 from homespec.frames import Constraint
 
 MAX_CONSTRAINT_CHARS = 256 * 1024
-MAX_REASON_CHARS = 300
+_MAX_LINE_CHARS = 100
+"""Of a line of a reason: some quote all that was sent."""
 Around = Callable[[Constraint], str]
 """Writes a Lark grammar around a constraint whose kind is json_schema, regex or lark."""
 
@@ -93,6 +94,8 @@ class GrammarCompiler:
         try:
             constraint = _normal(constraint)
             grammar = _source(constraint)
+        except RecursionError as error:
+            raise _refusal(constraint, "it is nested too deeply") from error
         except Exception as error:  # llguidance's converters raise bare Exceptions for faults in the user's text
             raise _refusal(constraint, str(error)) from error
         matcher = self._matcher(constraint, grammar)
@@ -139,6 +142,10 @@ def _refusal(constraint: Constraint, reason: str) -> RequestError:
 
 
 def _reason(text: str) -> str:
-    """llguidance's, on one short line: it quotes the whole constraint, and the answer so far."""
-    one_line = " ".join(text.partition("<state>")[0].replace("NoExtensionBias", "no text fits it").split())
-    return one_line if len(one_line) <= MAX_REASON_CHARS else one_line[: MAX_REASON_CHARS - 1] + "…"
+    """llguidance's, on one line; what it quotes of the constraint is cut, and the answer so far left out."""
+    lines = text.partition("<state>")[0].replace("NoExtensionBias", "no text fits it").splitlines()
+    return " ".join(" ".join(map(_cut, lines)).split())
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from homespec.engine.draft_file import missing_symbols
+from homespec.engine.draft_file import missing_symbols, unfit
 from homespec.engine.draft_params import draft_gpu_layers, draft_params
 from homespec.engine.drafters.head import head_params
 from homespec.engine.drafters.hosts import Host
@@ -180,10 +180,7 @@ def _check_pair(target_path: Path, draft_path: Path) -> PairChecked:
         missing = missing_symbols(head.kind)
         return PairChecked(head.kind, (*([missing] if missing else []), *head_mismatches(host, head)))
     target_model, model = _read(str(target_path)), _read(str(draft_path))
-    failures = list(mismatches(target_model.vocab, model.vocab))
-    if model.is_recurrent:
-        failures.append(f"architecture {model.architecture!r} cannot take tokens back, which drafting needs")
-    return PairChecked(head.kind, tuple(failures))
+    return PairChecked(head.kind, (*mismatches(target_model.vocab, model.vocab), *unfit(model)))
 
 
 def _device(memory: DeviceMemory) -> Device:

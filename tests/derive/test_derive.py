@@ -249,10 +249,13 @@ def test_a_copy_that_is_not_whole_is_never_published(model: Path, monkeypatch: p
 def test_of_a_split_model_all_parts_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = random_llama(byte_vocabulary(), seed=8, shape=Shape(n_layer=NUM_LAYERS))
     first, *others = split(whole, tmp_path, "model", 3)
-    copy = making.derive(first, Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
+    copy = making.derive(others[0], Recipe("Q4_0", None), output=None, force=False, num_prompts=0)
     assert companions(first) == (Companion(copy),)
     total = sum(part.stat().st_size for part in (first, *others))
     assert f"{copy.stat().st_size / total:.0%} of the model's {format_bytes(total)}" in capsys.readouterr().out
+    for part in (first, *others):
+        with pytest.raises(DeriveError, match="is the model itself"):
+            making.derive(first, Recipe("Q4_0", None), output=part, force=True)
 
 
 def test_a_broken_model_is_told_as_everywhere(model: Path) -> None:

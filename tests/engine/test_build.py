@@ -14,6 +14,7 @@ from homespec.engine.drafters.model import ModelDrafter
 from homespec.engine.llama.batch import Batch
 from homespec.errors import DrafterError, ModelUnsupported, RequestError
 from homespec.frames import Loading
+from tests.kits import embedding_kit, memory_kit
 from tests.kits.engines import SCRIPTED, Driver, ask, chat, running
 from tests.kits.gguf_kit import (
     BOS,
@@ -68,6 +69,22 @@ def test_a_drafter_whose_vocabulary_differs_is_refused_with_the_ids_and_both_tex
 
 def test_a_drafter_of_another_family_is_refused(demo: Driver, models: Models) -> None:
     assert "vocabulary sizes differ by 48864: target 49152, drafter 288" in refusal(demo, models.random)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("recurrent", "'mamba' cannot take tokens back"), ("causal-embed", "embed texts"), ("bert-open", "embed texts")],
+)
+def test_a_model_that_could_draft_for_nobody_is_refused(models: Models, name: str, reason: str) -> None:
+    vocabulary = models.byte_vocabulary
+    bert = embedding_kit.bert(vocabulary, 1)
+    made = {
+        "recurrent": memory_kit.recurrent(vocabulary, 1),
+        "causal-embed": embedding_kit.causal(vocabulary, 1),
+        "bert-open": replace(bert, vocabulary=replace(bert.vocabulary, adds_bos=False, adds_eos=False)),
+    }
+    with running(models.random, draft=SCRIPTED) as driver:
+        assert reason in refusal(driver, models.write(name, made[name]))
 
 
 def test_a_few_padding_tokens_more_are_no_reason_to_refuse(demo: Driver, models: Models) -> None:

@@ -16,7 +16,7 @@ from homespec.engine.llama.model import Model
 from homespec.engine.target import open_target
 from homespec.engine.verdicts import Verdicts
 from homespec.errors import ModelUnsupported
-from homespec.frames import EngineSettings, Measured
+from homespec.frames import EngineSettings, Finished, Measured
 from tests.kits.engines import Driver, ask, running
 from tests.kits.models import Models
 
@@ -176,3 +176,34 @@ def test_an_engine_that_pads_single_rows_answers_the_same_with_and_without_draft
         )
         assert drafted.speculation.accepted > 0
         assert drafted.token_ids == plain.token_ids
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_with_bf16_keys_the_logprobs_are_the_same_to_the_last_bit_also_in_front_of_a_stop(
+    models: Models, temperature: float
+) -> None:
+    with running(models.demo, draft=models.demo, n_ctx=512, slots=1) as driver:
+
+        def answer(mode: str, stop: tuple[str, ...] = ()) -> Finished:
+            request = ask(
+                "Once upon a time",
+                mode=mode,
+                max_draft_tokens=5,
+                max_tokens=24,
+                temperature=temperature,
+                num_logprobs=20,
+                stop=stop,
+                reuse=False,
+            )
+            return driver.run(request)[0].finished
+
+        whole = answer("off")
+        stop = (whole.text[len(whole.text) // 2 :][:7],)  # of several tokens, in the middle of a block
+        plain = answer("off", stop)
+        assert 0 < plain.num_output_tokens < whole.num_output_tokens
+        assert plain.logprobs == whole.logprobs[: plain.num_output_tokens]
+        for mode in ("draft", "ngram", "suffix"):
+            drafted = answer(mode, stop)
+            assert (drafted.text, drafted.num_output_tokens) == (plain.text, plain.num_output_tokens)
+            assert drafted.logprobs == plain.logprobs
+            assert drafted.speculation.accepted > 0 or mode != "draft"

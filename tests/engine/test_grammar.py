@@ -86,7 +86,12 @@ def test_a_grammar_may_be_written_in_gbnf_or_lark(engine: Driver) -> None:
         (Constraint("regex", "(((", "regex"), "unclosed group"),
         (Constraint("grammar", "root ::= missing", "grammar"), "missing"),
         (Constraint("regex", "a" * 300_000, "regex"), "262144"),
+        (Constraint("regex", "(" * 60_000 + "a" + ")" * 60_000, "regex"), "nest"),
+        (Constraint("grammar", "start: " + "(" * 60_000 + '"a"' + ")" * 60_000, "grammar"), "nested"),
+        (Constraint("grammar", "root ::= " + "(" * 60_000 + '"a"' + ")" * 60_000, "grammar"), "nested too deeply"),
+        (Constraint("json_schema", '{"x-guidance": 3}', "response_format"), "guidance|struct|map"),
     ],
+    ids=lambda value: value[:20] if isinstance(value, str) else f"{value.kind} {value.text[:20]}",
 )
 def test_a_constraint_that_cannot_be_honoured_is_refused_with_the_reason(
     engine: Driver, constraint: Constraint, reason: str
@@ -95,6 +100,16 @@ def test_a_constraint_that_cannot_be_honoured_is_refused_with_the_reason(
         engine.engine.sequence(ask(QUESTION, constraint=constraint))
     assert caught.value.info.param == constraint.param
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1500
+
+
+def test_a_constraint_that_leads_nowhere_ends_with_a_reason_of_one_line(engine: Driver) -> None:
+    endless = Constraint("json_schema", '{"$ref": "#"}', "response_format")
+    sequence = engine.submit(ask(QUESTION, constraint=endless))
+    engine.drain()
+    [error] = [f.error for f in engine.frames if isinstance(f, Refused) and f.request_id == sequence.id]
+    assert (error.status, error.code, error.param) == (400, "constraint_failed", "response_format")
+    assert "\n" not in error.message
 
 
 def test_a_grammar_cannot_break_out_of_what_is_put_around_it(engine: Driver) -> None:

@@ -15,6 +15,7 @@ from homespec.profiles.profile import named
 from homespec.store.companions import SOURCE_KEY, copy_path
 from homespec.units import MIB
 from tests.daemons import FinishedCommand, run_command
+from tests.kits import embedding_kit
 from tests.kits.footprint_kit import eagle_head
 from tests.kits.gguf_kit import byte_vocabulary, lfs_pointer, random_llama
 from tests.kits.models import Models
@@ -174,6 +175,7 @@ def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
         "text": models.demo_relative("pair-text", vocabulary.with_text(20000, "zzz")),
         "bos": models.demo_relative("pair-bos", replace(vocabulary, adds_bos=True)),
         "family": models.random,
+        "embeds": models.write("pair-embeds", embedding_kit.causal(vocabulary, seed=3)),
         "pointer": lfs_pointer(tmp_path / "pointer.gguf"),
         "gone": tmp_path / "gone.gguf",
         "head": eagle_head(tmp_path / "head.gguf", target_width=512, layers=(2, 15, 99)),
@@ -186,6 +188,7 @@ def test_one_good_and_many_broken_pairs(models: Models, tmp_path: Path) -> None:
         "text": ["token 20000 differs: target 'ĠBrow', drafter 'zzz'"],
         "bos": ["BOS policy differs"],
         "family": ["vocabulary sizes differ by 48864", "token 0 differs"],
+        "embeds": ["made to embed texts"],
         "pointer": ["Git LFS pointer"],
         "gone": ["does not exist"],
         "head": [

@@ -14,6 +14,8 @@ import msgspec
 logger = logging.getLogger("homespec.engine.drafters")
 
 _LENGTH = struct.Struct(">I")
+_MAX_FIRST_BYTES = 1024
+"""Of the record that names the model."""
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True):
@@ -26,13 +28,14 @@ class Journal:
     """Two files, one per generation, readable by their owner only. Faults of the disk are logged, never raised.
 
     A record is a four-byte big-endian length and a msgpack array. The first one names the model: its token ids mean
-    nothing to another one, and a file of another one is started afresh.
+    nothing to another one, and a file of another one is started afresh. A file of something else is left alone.
     """
 
     def __init__(self, path: Path, model: str) -> None:
         self._path = path
         self._old = path.with_name(path.name + ".old")
         self._model = model
+        self._is_foreign = False
 
     def read(self) -> Iterator[tuple[str, list[int]]]:
         """All answers, oldest first. What a crash has left half written at the end is cut off."""
@@ -40,6 +43,8 @@ class Journal:
             yield from self._read(path)
 
     def append(self, partition: str, token_ids: Sequence[int]) -> None:
+        if self._is_foreign:
+            return
         try:
             self._write(_Record(partition, array("i", token_ids).tobytes()))
         except OSError as error:
@@ -48,7 +53,7 @@ class Journal:
     def rotate(self) -> None:
         """The young generation has become the old one."""
         try:
-            if self._path.exists():
+            if self._path.exists() and not self._is_foreign:
                 self._path.replace(self._old)
         except OSError as error:
             logger.warning("past answers are not kept: %s: %s", self._path, error.strerror)
@@ -58,6 +63,10 @@ class Journal:
             data = path.read_bytes() if path.exists() else b""
         except OSError as error:
             logger.warning("past answers are not read: %s: %s", path, error.strerror)
+            return
+        if _is_foreign(data):
+            logger.warning("%s holds something else: no past answer is kept there; name another file", path)
+            self._is_foreign = True
             return
         end = 0
         for start, stop in _bodies(data):
@@ -90,6 +99,16 @@ def _decoded(body: bytes) -> _Record | None:
     except msgspec.MsgspecError:
         return None
     return record if len(record.token_ids) % array("i").itemsize == 0 else None
+
+
+def _is_foreign(data: bytes) -> bool:
+    """Whether this cannot be the beginning of a journal, whole or cut off."""
+    if len(data) < _LENGTH.size:
+        return False
+    stop: int = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+    if stop > len(data):
+        return stop > _MAX_FIRST_BYTES
+    return _decoded(data[_LENGTH.size : stop]) is None
 
 
 def _bodies(data: bytes) -> Iterator[tuple[int, int]]:

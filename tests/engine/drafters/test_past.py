@@ -111,13 +111,19 @@ class TestJournal:
         again.add("", [8, 9])
         assert knows(PastOutputs(KIB * KIB, Journal(path, "model")), "", [8, 9])
 
-    def test_a_file_of_something_else_is_no_fault(self, path: Path) -> None:
+    @pytest.mark.parametrize("content", [b"hello" * 100, b"hello", b"\0\0\0\3abc", bytes(100)])
+    @pytest.mark.parametrize("name", ["answers", "answers.old"])
+    def test_a_file_of_something_else_is_left_alone(
+        self, path: Path, name: str, content: bytes, caplog: pytest.LogCaptureFixture
+    ) -> None:
         path.parent.mkdir()
-        for content in (b"\0", b"hello" * 100, b"\0\0\0\3abc", bytes(100)):
-            path.write_bytes(content)
-            past = PastOutputs(KIB * KIB, Journal(path, "model"))
-            past.add("", [1, 2, 3])
-            assert knows(PastOutputs(KIB * KIB, Journal(path, "model")), "", [1, 2, 3])
+        path.with_name(name).write_bytes(content)
+        past = PastOutputs(100 * KIB, Journal(path, "model"))
+        for start in range(0, 5_000, 50):
+            past.add("", list(range(start, start + 50)))
+        assert knows(past, "", list(range(4_950, 5_000)))
+        assert [(each.name, each.read_bytes()) for each in path.parent.iterdir()] == [(name, content)]
+        assert "holds something else" in caplog.text
 
     def test_on_disk_there_is_no_more_than_in_memory(self, path: Path) -> None:
         past = PastOutputs(100 * KIB, Journal(path, "model"))
