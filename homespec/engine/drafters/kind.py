@@ -101,38 +101,42 @@ def read_head(path: Path, target_path: Path) -> Head:
 
 
 def head_in(header: Header, *, is_target: bool, mapped_ids: tuple[int, int] | None = None) -> Head:
-    """The markers of llama.cpp's converters.
+    """The markers of llama.cpp's converters; what has another type than theirs is as if it were not there.
 
     An ordinary model that carries an MTP block drafts with all of itself, unless it is the target or lacks the trunk.
     """
     architecture = header.architecture
     names = {tensor.name for tensor in header.tensors()}
 
-    def value(key: str, default: Any = None) -> Any:
-        found = header.get(f"{architecture}.{key}")
-        return default if found is None else found
+    def value(key: str) -> Any:
+        return header.get(f"{architecture}.{key}")
 
-    num_mtp_layers = int(value("nextn_predict_layers", 0))
-    last = int(value("block_count", 0)) - 1
+    def number(key: str) -> int | None:
+        found = value(key)
+        return found if isinstance(found, int) else None
+
+    layers = value("target_layers")
+    num_mtp_layers = number("nextn_predict_layers") or 0
+    last = (number("block_count") or 0) - 1
     has_mtp = num_mtp_layers > 0 and f"blk.{last}.nextn.eh_proj.weight" in names
     kind = _kind(architecture, names, has_mtp=has_mtp and (is_target or _FIRST_NORM not in names))
     return Head(
         kind=kind,
         architecture=architecture,
-        n_embd=value("embedding_length"),
+        n_embd=number("embedding_length"),
         n_vocab=header.count("tokenizer.ggml.tokens"),
-        target_layers=tuple(value("target_layers", ())),
-        target_hidden_size=value("target_hidden_size"),
-        n_embd_out=value("embedding_length_out"),
+        target_layers=tuple(layers) if _are_numbers(layers) else (),
+        target_hidden_size=number("target_hidden_size"),
+        n_embd_out=number("embedding_length_out"),
         num_mtp_layers=num_mtp_layers,
         is_in_target=is_target and kind == MTP,
-        block_size=value("block_size"),
-        is_causal=bool(value("attention.causal", False)),
+        block_size=number("block_size"),
+        is_causal=bool(value("attention.causal")),
         has_mrope=value("rope.dimension_sections") is not None,
-        samples_from_anchor=bool(value("sample_from_anchor", True)),
+        samples_from_anchor=value("sample_from_anchor") in (None, True),
         has_confidence="conf_proj.weight" in names,
         has_selector="selector_hidden.weight" in names,
-        selector_top_k=value("selector_top_k"),
+        selector_top_k=number("selector_top_k"),
         mapped_ids=mapped_ids,
     )
 
@@ -146,13 +150,18 @@ def kv_shapes(header: Header) -> list[KvShape]:
     pattern, heads = value("sliding_window_pattern"), value("head_count_kv")
     if not isinstance(pattern, list) or heads is None:
         return []
+    are_sliding = list(map(bool, pattern))
     counts = heads if isinstance(heads, list) else [heads] * len(pattern)
     widths = {
         False: (value("key_length"), value("value_length")),
         True: (value("key_length_swa"), value("value_length_swa")),
     }
-    shapes = [KvShape(sliding, count, *widths[sliding]) for sliding, count in zip(pattern, counts, strict=False)]
-    return [] if any(None in shape for shape in shapes) else shapes
+    shapes = [KvShape(sliding, count, *widths[sliding]) for sliding, count in zip(are_sliding, counts, strict=False)]
+    return shapes if all(_are_numbers(list(shape)) for shape in shapes) else []
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, int) for each in value)
 
 
 def _kind(architecture: str, names: set[str], *, has_mtp: bool) -> str:

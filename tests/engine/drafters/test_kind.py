@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from homespec.engine.drafters.hosts import Host
 from homespec.engine.drafters.kind import DFLASH, DRAFT, DSPARK, EAGLE3, KINDS, MTP, SYMBOLS, Head, read_head
+from homespec.engine.drafters.pair import head_mismatches
 from homespec.engine.llama.library import EXTENSIONS
 from homespec.errors import ModelError
 from tests.kits.gguf_kit import TinyModel, lfs_pointer
@@ -97,3 +100,20 @@ def test_a_file_that_is_no_model_is_an_error(target: Path, tmp_path: Path) -> No
 def test_what_a_kind_needs_of_the_library_is_bound() -> None:
     assert set(SYMBOLS) == set(KINDS)
     assert {name for names in SYMBOLS.values() for name in names} <= set(EXTENSIONS)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["nextn_predict_layers", "block_count", "target_layers", "target_hidden_size", "embedding_length", "block_size"],
+)
+@pytest.mark.parametrize("value", ["many", 2.5, ["a", "b"]])
+def test_a_header_with_values_of_other_types_is_a_file_that_fits_nothing(
+    models: Models, target: Path, key: str, value: str | float | list[str]
+) -> None:
+    model = dflash_lag(models.chain)
+    metadata: dict[str, Any] = {**model.metadata, f"{model.architecture}.{key}": value}
+    odd = replace(model, metadata=metadata)
+    found = head(models, f"odd-{key}-{value}", odd, target)
+    assert found.kind == DFLASH
+    host = Host("llama", WIDTH, 2, 288)
+    assert all(isinstance(reason, str) for reason in head_mismatches(host, found))
