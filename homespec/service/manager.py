@@ -85,7 +85,9 @@ def _ask(here: Manager, *, system: bool) -> str:
     if here.is_missing(done.stdout):
         raise ServiceError(_NOT_INSTALLED[system])
     if done.returncode:
-        raise ServiceError(f"{' '.join(argv)}: {' '.join(done.stderr.split()) or f'exit code {done.returncode}'}")
+        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        remedy = "" if system else "; log in as this user (not with su or sudo), or ask for the machine's with --system"
+        raise ServiceError(f"{' '.join(argv)}: {said}{remedy}")
     return done.stdout
 
 

@@ -11,7 +11,7 @@ from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
 from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
-from homespec.wire.responses import field_path
+from homespec.wire.responses import fault_text, field_path
 from homespec.wire.tools import Tool
 
 M = TypeVar("M", bound=Wire)
@@ -212,4 +212,4 @@ def _validated(model: type[M], body: dict[str, Any]) -> M:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         path = field_path(fault["loc"])
-        raise RequestError(f"{path}: {fault['msg']}", param=path) from error
+        raise RequestError(f"{path}: {fault_text(fault)}", param=path) from error
