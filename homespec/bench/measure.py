@@ -20,7 +20,7 @@ from homespec.client.failures import StreamCutError
 from homespec.client.http import Client
 from homespec.errors import RequestError
 from homespec.stats import DraftStats
-from homespec.status import SpeculationReport
+from homespec.status import DraftState, SpeculationReport
 
 CountTokens = Callable[[str], Awaitable[int]]
 _PENALTIES = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
@@ -129,10 +129,17 @@ class Asker:
             rounds=report.rounds if report else None,
             stats=_stats(report) if report else DraftStats(),
             drafters=dict(report.drafters) if report else {},
-            reason=report.reason if report else "",
+            reason=_why_not(report) if report else "",
             draft_ms=_number(answer.reported.get("draft_ms")),
             verify_ms=_number(answer.reported.get("verify_ms")),
         )
+
+
+def _why_not(report: SpeculationReport) -> str:
+    """Why drafting is in the state it is in; of one that could draft and did not, what that means."""
+    if report.state is DraftState.READY and not report.drafted:
+        return f"{report.reason}, and no draft was found that should pay"
+    return report.reason
 
 
 def _stats(report: SpeculationReport) -> DraftStats:

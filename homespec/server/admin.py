@@ -9,8 +9,8 @@ from fastapi import APIRouter
 from homespec.errors import RequestError
 from homespec.server.body import JsonRoute
 from homespec.server.document import BODY, answers
-from homespec.server.services import ServicesDep
-from homespec.status import Watch
+from homespec.server.services import Services, ServicesDep
+from homespec.status import DraftState, Watch
 from homespec.wire.requests import DrafterRequest
 
 router = APIRouter(route_class=JsonRoute)
@@ -31,13 +31,23 @@ async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]
         services.supervisor.set_drafter(body.mode)
     if body.mode not in (None, "auto", "off"):
         services.monitor.ask()
-    monitor = services.monitor.status()
-    is_out = monitor.watch in (Watch.WITHDRAWN, Watch.REFUSED)
+    reason = _why_out(services, body.mode)
     return {
         "mode": services.supervisor.drafter_mode,
         **({"reloading": True} if body.reload else {}),
-        **({"reason": monitor.reason} if is_out else {}),
+        **({"reason": reason} if reason else {}),
     }
+
+
+def _why_out(services: Services, mode: str | None) -> str | None:
+    """Why a drafter is out for memory, or the one that was named drafts nothing; None where there is nothing to say."""
+    monitor, snapshot = services.monitor.status(), services.supervisor.ledger.snapshot
+    if monitor.watch in (Watch.WITHDRAWN, Watch.REFUSED):
+        return monitor.reason
+    if snapshot is None or snapshot.speculation is None or services.supervisor.plan.settings.draft_path is not None:
+        return None  # what a draft model waits for is no longer true once it is named
+    drafters = snapshot.speculation.drafters
+    return next((each.reason for each in drafters if each.name == mode and each.state is DraftState.OFF), None)
 
 
 @router.delete("/admin/requests/{request_id}", responses=answers(404))

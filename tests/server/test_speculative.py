@@ -107,6 +107,11 @@ class TestSwitch:
         eventually(lambda: switched.health().json()["drafter_state"] == "ready", "drafting is back")
         assert answer(switched, {}, **GREEDY)["speculative"]["drafted"] > 0
 
+    def test_one_that_is_not_there_is_taken_with_the_reason(self, switched: Daemon) -> None:
+        told = switched.post("/admin/drafter", {"mode": "draft"}).json()
+        assert told == {"mode": "draft", "reason": "no draft model configured; pass --draft PATH"}
+        assert switched.post("/admin/drafter", {"mode": "auto"}).json() == {"mode": "auto"}
+
     def test_an_unknown_mode_changes_nothing(self, switched: Daemon) -> None:
         before = switched.status()["speculation"]["mode"]
         response = switched.post("/admin/drafter", {"mode": "warp"})
