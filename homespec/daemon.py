@@ -29,6 +29,7 @@ from homespec.headroom.policy import Policy
 from homespec.headroom.probe import Probe, card_addresses
 from homespec.headroom.reconsider import reconsider
 from homespec.offers import Offers
+from homespec.program import program
 from homespec.server.app import create_app
 from homespec.service.announce import Announcer
 from homespec.service.changes import describe, following
@@ -271,7 +272,7 @@ def _welcome(url: str, settings: Settings) -> str:
         f"\n  homespec is starting on {url}  (OpenAI base URL: {url}/v1)\n\n"
         f"  try it:   curl {url}/v1/chat/completions{key} \\\n"
         f"              -H 'Content-Type: application/json' -d '{body}'\n"
-        f"  chat:     homespec chat{flag}\n"
-        f"  watch:    homespec top{flag}\n"
+        f"  chat:     {program()} chat{flag}\n"
+        f"  watch:    {program()} top{flag}\n"
         f"  stop:     Ctrl-C\n"
     )

@@ -30,7 +30,7 @@ from homespec.wire.requests import (
     DrafterRequest,
     TokenizeRequest,
 )
-from homespec.wire.responses import Shape, choice_id, error_body, field_path, is_same_request, request_id
+from homespec.wire.responses import Shape, choice_id, error_body, fault_text, field_path, is_same_request, request_id
 
 HI = [{"role": "user", "content": "Hi"}]
 
@@ -441,6 +441,20 @@ def test_error_body() -> None:
 )
 def test_field_path(parts: tuple[Any, ...], path: str) -> None:
     assert field_path(parts) == path
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (-1, "too small, not -1"),
+        (1.5, "too small, not 1.5"),
+        ("a secret", "too small"),
+        (["a"], "too small"),
+        (True, "too small"),
+    ],
+)
+def test_a_fault_repeats_numbers_and_no_text(given: Any, text: str) -> None:
+    assert fault_text({"msg": "too small", "input": given}) == text
 
 
 def test_choices_know_their_request() -> None:

@@ -39,7 +39,8 @@ def what_was_measured(report: Report) -> str:
     """The model, where it runs, and on what."""
     machine, settings = report.machine, report.settings
     where = f" on {', '.join(machine.devices)}" if machine.devices else ""
-    what = f"{settings['num_prompts']} prompts, answers of at most {settings['max_tokens']} tokens"
+    num_prompts = settings["num_prompts"]
+    what = f"{num_prompts} prompt{'' if num_prompts == 1 else 's'}, answers of at most {settings['max_tokens']} tokens"
     return (
         f"{machine.description or machine.model or machine.url}{where}: {what}, temperature {settings['temperature']:g}"
     )

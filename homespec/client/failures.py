@@ -89,6 +89,11 @@ def refusal_in(data: str) -> RequestError | None:
     return RequestError.of(info)
 
 
+def nobody_at(url: str, error: UnreachableError) -> str:
+    """That no daemon answers at the URL, why, and what to do."""
+    return f"no homespec at {url}: {error}. Start one with 'homespec serve' or pass --url."
+
+
 def describe(error: HomespecError) -> str:
     """The error in one line, with the remedy that only a client knows."""
     if not isinstance(error, RequestError):

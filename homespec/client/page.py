@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from homespec.client.failures import UnreachableError, nobody_at
 from homespec.client.http import Client
 from homespec.errors import ExitCode
 from homespec.status import MemoryStatus, Phase, RequestStatus, SpeculationStatus, Status
@@ -18,14 +19,19 @@ NUM_EVENTS = 5
 
 def show(url: str, api_key: str | None, *, as_json: bool) -> ExitCode:
     """Print it. OK only while the daemon can answer requests. Raises what the client raises."""
-    status = asyncio.run(Client(url, api_key).status())
+    client = Client(url, api_key)
+    try:
+        status = asyncio.run(client.status())
+    except UnreachableError as error:
+        raise UnreachableError(nobody_at(client.url, error)) from error
     print(msgspec.json.encode(status).decode() if as_json else "\n".join(page(status)))
     return ExitCode.OK if status.phase in (Phase.READY, Phase.IDLE) else ExitCode.FAILURE
 
 
 def page(status: Status) -> Iterator[str]:
     """The lines of the screen; numbers and reasons, never text of a prompt or an answer."""
-    yield _line("daemon", f"{status.phase}: {status.detail}; up {format_duration(status.uptime_s)}")
+    detail = "" if status.detail == status.phase else f": {status.detail}"
+    yield _line("daemon", f"{status.phase}{detail}; up {format_duration(status.uptime_s)}")
     if status.phase is Phase.LOADING:
         yield _line("loading", format_ratio(status.load_progress))
     if status.degraded:

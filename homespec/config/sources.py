@@ -119,7 +119,11 @@ def _read_file(config_file: Path | None) -> tuple[Path | None, dict[str, Any]]:
         raise ConfigError(f"config file {path} does not exist; check --config or HOMESPEC_CONFIG") from error
     except OSError as error:
         raise ConfigError(f"config file {path} cannot be read: {denial(error, path)}; check its permissions") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"config file {path} is not text in UTF-8, at byte {error.start}; save it as UTF-8"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"config file {path} is not valid TOML: {error}") from error
 
 

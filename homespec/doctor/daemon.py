@@ -96,7 +96,7 @@ def check_status(url: str, status: Status) -> Iterator[Check]:
 
 
 def _phase(url: str, status: Status) -> Check:
-    text = f"{status.phase} at {url}: {status.detail}"
+    text = f"{status.phase} at {url}" + ("" if status.detail == status.phase else f": {status.detail}")
     match status.phase:
         case Phase.READY | Phase.IDLE if status.degraded is None:
             return ok("daemon", text)

@@ -17,6 +17,7 @@ from homespec.units import clean, format_bytes
 
 _PARTS = ("weights", "kv", "compute", "output")
 _PIPE_WIDTH = 200
+_HOW_MANY = "how many tokens (D) to draft per round, should you want to set it; by itself homespec measures and decides"
 _NO_DRAFTING = "the model makes embeddings: nothing is drafted"
 
 
@@ -35,6 +36,8 @@ def print_plan(report: Report, guide: Guidelines | None) -> None:
         out.print(_drafters(report))
     if report["proposal"]:
         _line(out, report["proposal"]["text"])
+    if guide:
+        _line(out, _HOW_MANY)
     for line in guide.lines() if guide else (_NO_DRAFTING,):
         _line(out, line)
 
@@ -64,7 +67,7 @@ def _headline(report: Report) -> str:
 
 def _memory(report: Report) -> Table:
     pools = report["pools"]
-    table = _table("", *(_text(pool["name"]) for pool in pools))
+    table = _table("", *(_text(pool["name"]) for pool in pools), numbers=True)
     for name in ("total", "free", "reserve", "headroom"):
         table.add_row(name, *(format_bytes(pool[f"{name}_bytes"]) for pool in pools))
     for model in ("target", "drafter"):
@@ -91,11 +94,11 @@ def _drafters(report: Report) -> Table:
     return table
 
 
-def _table(*headings: str) -> Table:
-    """Columns that break a long text instead of cutting it."""
+def _table(*headings: str, numbers: bool = False) -> Table:
+    """Columns that break a long text instead of cutting it; numbers: behind the first column stand only those."""
     table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", justify="right" if numbers and index else "left")
     return table
 
 

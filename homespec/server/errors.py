@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homespec.errors import ErrorInfo, RequestError
-from homespec.wire.responses import error_body, field_path
+from homespec.wire.responses import error_body, fault_text, field_path
 
 _OF_A_STORE = frozenset({"/api/pull", "/api/create", "/api/copy", "/api/delete", "/api/push"})
 """What Ollama's clients ask for to change the models on disk."""
@@ -65,12 +65,11 @@ async def _refused(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    """The first fault, with the path of its field. The value is not repeated: it may be a prompt."""
+    """The first fault, with the path of its field."""
     assert isinstance(error, RequestValidationError)
     fault = error.errors()[0]
     path = field_path(part for part in fault["loc"] if part != "body") or None
-    message = str(fault["msg"])
-    return error_response(ErrorInfo(f"{path or 'the body'}: {message}", param=path))
+    return error_response(ErrorInfo(f"{path or 'the body'}: {fault_text(fault)}", param=path))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

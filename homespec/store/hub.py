@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from homespec.units import GIB, format_bytes
 SPARE_BYTES = GIB // 2
 """Left free on the disk: a full one breaks more than a model."""
 _DEFAULT_ENDPOINT = "https://huggingface.co"
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _CHUNK_BYTES = 4 * 1024 * 1024
 
 Say = Callable[[str], None]
@@ -120,7 +122,7 @@ def _explained(repository: str, folder: Path) -> Iterator[None]:
         status = error.response.status_code if error.response is not None else "no status"
         raise HubError(f"{hub} answers {status} for {repository}; try again later") from error
     except HTTPError as error:
-        raise HubError(_unreachable(hub, folder, str(error) or type(error).__name__)) from error
+        raise HubError(_unreachable(hub, folder, _ERRNO.sub("", str(error)) or type(error).__name__)) from error
     except OSError as error:
         raise HubError(f"{repository} cannot be stored in {folder}: {error.strerror or error}") from error
 

@@ -86,13 +86,14 @@ def check_start(path: Path) -> None:
     try:
         str(path).encode()
         if path.is_dir():
-            raise ModelNotFound(f"{path} is a directory; name a .gguf file in it{_candidates(path)}")
+            raise ModelNotFound(f"{path} is a directory; name a .gguf file in it{_there(path)}")
         with path.open("rb") as file:
             start = file.read(512)
     except UnicodeEncodeError as error:
         raise ModelNotFound(f"the name {path} is not valid UTF-8; rename it, or serve a link to it") from error
     except FileNotFoundError as error:
-        raise ModelNotFound(f"{path} does not exist{_candidates(path.parent)}") from error
+        remedy = _there(path.parent) or "; check the path, or take a name that 'homespec models' lists"
+        raise ModelNotFound(f"{path} does not exist{remedy}") from error
     except OSError as error:
         raise ModelNotFound(f"{path} cannot be read: {denial(error, path)}; check its permissions") from error
     except ValueError as error:
@@ -108,12 +109,15 @@ def _what_it_is(start: bytes) -> str:
         return "it is a Git LFS pointer, a small text in place of the model; run 'git lfs pull' where it came from"
     if start.lstrip().lower().startswith((b"<!doctype", b"<html")):
         return "it is a web page; download the file itself, not the page about it"
-    return f"it starts with {start[:4]!r}, not with {_MAGIC!r}; convert the model to GGUF or download it again"
+    begin = start[: len(_MAGIC)]
+    told = f"'{begin.decode()}'" if begin.isascii() and begin.decode().isprintable() else f"the bytes {begin.hex(' ')}"
+    return f"it starts with {told}, not with '{_MAGIC.decode()}'; convert the model to GGUF or download it again"
 
 
-def _candidates(folder: Path) -> str:
+def _there(folder: Path) -> str:
+    """Models of the folder, the first few; empty without any."""
     try:
         names = sorted(path.name for path in folder.glob("*.gguf"))[:3]
     except OSError:
         names = []
-    return f" (there: {', '.join(names)})" if names else "; check the path"
+    return f" (there: {', '.join(names)})" if names else ""

@@ -11,7 +11,7 @@ from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
 from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
-from homespec.wire.responses import field_path
+from homespec.wire.responses import fault_text, field_path
 from homespec.wire.tools import Tool
 
 M = TypeVar("M", bound=Wire)
@@ -217,4 +217,4 @@ def _validated(model: type[M], body: dict[str, Any]) -> M:
         fault = error.errors(include_url=False)[0]
         path = field_path(fault["loc"])
         path = _OPTION_OF.get(path, path)
-        raise RequestError(f"{path}: {fault['msg']}", param=path) from error
+        raise RequestError(f"{path}: {fault_text(fault)}", param=path) from error

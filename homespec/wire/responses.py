@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -84,3 +84,10 @@ def field_path(parts: Iterable[Any]) -> str:
     for part in parts:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     return path
+
+
+def fault_text(fault: Mapping[str, Any]) -> str:
+    """What pydantic says of a field, with the value where it is a number: any other may hold words of a prompt."""
+    given = fault.get("input")
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return f"{fault['msg']}, not {given}" if is_number else str(fault["msg"])

@@ -10,7 +10,7 @@ from homespec.errors import RequestError
 from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest, Effort
 from homespec.wire.generation import SpeculativeOptions, Stops, TokenLimit
-from homespec.wire.responses import field_path
+from homespec.wire.responses import fault_text, field_path
 from homespec.wire.responses_items import FunctionTool, Items
 from homespec.wire.tools import AskedChoice
 
@@ -103,7 +103,7 @@ class ResponsesRequest(Wire):
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
             path = field_path(fault["loc"])
-            raise RequestError(f"{path}: {fault['msg']}", param=as_input(path)) from error
+            raise RequestError(f"{path}: {fault_text(fault)}", param=as_input(path)) from error
 
     def echo(self) -> dict[str, Any]:
         """The fields that a response repeats."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from homespec.client.failures import UnreachableError
 from homespec.client.page import page, show
 from homespec.errors import ExitCode
 from homespec.status import Event, ModelMemory, ResidentStatus, Status
@@ -64,6 +65,18 @@ def test_a_gpu_that_is_missed_is_told_near_the_top() -> None:
 def test_text_from_elsewhere_cannot_steer_the_terminal() -> None:
     event = Event(0.0, "drafter", "a file named \x1b[2J\nso")
     assert "\x1b" not in text_of(replace(snapshots.plain(), events=(event,)))
+
+
+def test_where_no_daemon_is_the_url_and_the_remedy_are_told() -> None:
+    with pytest.raises(UnreachableError) as caught:
+        show("http://127.0.0.1:9", None, as_json=False)
+    told = "no homespec at http://127.0.0.1:9: connection refused. Start one with 'homespec serve' or pass --url."
+    assert str(caught.value) == told
+
+
+def test_a_phase_that_has_nothing_to_add_is_said_once() -> None:
+    [first, *_] = page(replace(snapshots.plain(), detail="ready"))
+    assert first.startswith("daemon       ready; up ")
 
 
 @pytest.mark.parametrize(

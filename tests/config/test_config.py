@@ -157,13 +157,20 @@ def test_unknown_keys(write_config: Any, text: str, fragments: list[str]) -> Non
         assert fragment in message
 
 
-@pytest.mark.parametrize("content", [b"slots == 4", b"\xff\xfe", b"slots = 4\nslots = 5"])
-def test_a_broken_file(write_config: Any, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"slots == 4", "not valid TOML"),
+        (b"slots = 4\nslots = 5", "not valid TOML"),
+        (b"\xff\xfe", "not text in UTF-8, at byte 0"),
+    ],
+)
+def test_a_broken_file(write_config: Any, content: bytes, reason: str) -> None:
     path = write_config("")
     path.write_bytes(content)
     message = fault({})
     assert str(path) in message
-    assert "not valid TOML" in message
+    assert reason in message
 
 
 def test_a_file_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

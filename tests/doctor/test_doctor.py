@@ -41,7 +41,7 @@ def test_a_report_for_a_bug_has_every_check_and_nothing_private(tmp_path: Path) 
     assert done.code == ExitCode.FAILURE
     checks = by_name(done.stdout)
     assert checks["model"]["text"] == "~/gone.gguf does not exist"
-    assert checks["model"]["remedy"] == "check the path"
+    assert checks["model"]["remedy"] == "check the path, or take a name that 'homespec models' lists"
     for word in ("ada", "sk-secret"):
         assert word not in done.stdout
     assert {"library", "processor", "drafters", "configuration", "memory", "disk", "clock", "service"} <= checks.keys()

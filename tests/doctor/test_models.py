@@ -50,7 +50,8 @@ def test_a_draft_is_looked_at_when_one_is_named(tmp_path: Path, models: Models) 
     assert check_draft(Settings.model_construct()) is None
     gone = check_draft(Settings.model_construct(draft=str(tmp_path / "gone.gguf")))
     assert gone is not None
-    assert (gone.verdict, gone.remedy) == (Verdict.FAIL, "check the path")
+    assert gone.verdict is Verdict.FAIL
+    assert gone.remedy == "check the path, or take a name that 'homespec models' lists"
     there = check_draft(Settings.model_construct(draft=str(models.letters)))
     assert there is not None
     assert there.verdict is Verdict.OK

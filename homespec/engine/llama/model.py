@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import cached_property
@@ -126,9 +127,10 @@ class Model:
 
     @property
     def description(self) -> str:
+        """Architecture, parameters, quantisation: `llama 135M Q4_1`."""
         buffer = ctypes.create_string_buffer(256)
         C.llama_model_desc(self.handle, buffer, len(buffer))
-        return buffer.value.decode(errors="replace")
+        return with_counted_size(buffer.value.decode(errors="replace"), self.num_params)
 
     @property
     def chat_template(self) -> str | None:
@@ -140,6 +142,17 @@ class Model:
         if self.handle:
             C.llama_model_free(self.handle)
             self.handle = None
+
+
+def with_counted_size(description: str, num_params: int) -> str:
+    """llama.cpp guesses a size from the number of layers (256M for a model of 135M), so the parameters are counted.
+    Names that say more than a size (`30B.A3B`, `8x7B`, `E2B`) stay.
+    """
+    architecture, size, rest = [*description.split(" ", 2), "", ""][:3]
+    if not re.fullmatch(r"[\d.]+[MBT]|\?B", size):
+        return description
+    counted = f"{num_params / 1e9:.1f}B" if num_params >= 1e9 else f"{num_params / 1e6:.0f}M"
+    return f"{architecture} {counted} {rest}".rstrip()
 
 
 def _keep_loading(progress: Progress | None, wanted: Callable[[], bool]) -> Callable[[float, object], bool]:

@@ -8,7 +8,7 @@ import sys
 from contextlib import aclosing
 
 from homespec.client.answer import Answer
-from homespec.client.failures import StreamCutError, UnreachableError, describe
+from homespec.client.failures import StreamCutError, UnreachableError, describe, nobody_at
 from homespec.client.http import Client
 from homespec.errors import ExitCode, HomespecError
 from homespec.tui.chat.commands import ChatState, obey
@@ -106,7 +106,7 @@ class Session:
 
     def _text_of(self, error: HomespecError) -> str:
         if isinstance(error, UnreachableError):
-            return f"no homespec at {self._client.url}: {error}. Start one with 'homespec serve' or pass --url."
+            return nobody_at(self._client.url, error)
         if isinstance(error, StreamCutError):
             return f"the answer broke off: {error}"
         return describe(error)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from homespec.engine.llama.gguf import open_header
-from homespec.engine.llama.model import Model
+from homespec.engine.llama.model import Model, with_counted_size
 from homespec.errors import ModelCorrupt, ModelNotFound, ModelUnsupported
 from tests.kits.gguf_kit import EOS, byte_vocabulary, lfs_pointer, random_llama, truncated, web_page
 from tests.kits.models import Models
@@ -32,10 +32,26 @@ def test_the_demo_model_is_what_it_is_known_to_be(models: Models) -> None:
         assert model.n_swa == 0
         assert model.memory.weights_bytes > 90_000_000
         assert model.chat_template is not None
+        assert model.description == "llama 135M Q4_1"
         assert fractions == sorted(fractions)
         assert fractions[-1] == 1.0
     finally:
         model.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "num_params", "told"),
+    [
+        ("llama 256M Q4_1", 134_515_008, "llama 135M Q4_1"),
+        ("qwen3 8B Q4_K - Medium", 8_190_735_360, "qwen3 8.2B Q4_K - Medium"),
+        ("qwen3 ?B Q8_0", 596_049_920, "qwen3 596M Q8_0"),
+        ("qwen3moe 30B.A3B Q4_K - Medium", 30_532_122_624, "qwen3moe 30B.A3B Q4_K - Medium"),
+        ("llama 8x7B F16", 46_702_792_704, "llama 8x7B F16"),
+        ("clip", 1, "clip"),
+    ],
+)
+def test_the_size_in_the_description_is_counted(given: str, num_params: int, told: str) -> None:
+    assert with_counted_size(given, num_params) == told
 
 
 def test_the_header_of_the_demo_model_is_what_the_reference_reader_says(models: Models) -> None:
