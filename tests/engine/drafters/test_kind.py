@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,10 +108,11 @@ def test_what_a_kind_needs_of_the_library_is_bound() -> None:
 )
 @pytest.mark.parametrize("value", ["many", 2.5, ["a", "b"]])
 def test_a_header_with_values_of_other_types_is_a_file_that_fits_nothing(
-    models: Models, target: Path, key: str, value: object
+    models: Models, target: Path, key: str, value: str | float | list[str]
 ) -> None:
     model = dflash_lag(models.chain)
-    odd = replace(model, metadata={**model.metadata, f"{model.architecture}.{key}": value})
+    metadata: dict[str, Any] = {**model.metadata, f"{model.architecture}.{key}": value}
+    odd = replace(model, metadata=metadata)
     found = head(models, f"odd-{key}-{value}", odd, target)
     assert found.kind == DFLASH
     host = Host("llama", WIDTH, 2, 288)
