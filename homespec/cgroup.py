@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,11 +61,8 @@ class ControlGroups:
 
     def _places(self) -> Iterator[tuple[_Mount, Path]]:
         """Each hierarchy, and this process's place in it: /proc/self/cgroup names version 2 by no controller."""
-        try:
-            lines = (self._root / "proc/self/cgroup").read_text().splitlines()
-        except OSError:
-            return
-        of_process = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
+        lines = (line.split(":", 2) for line in _lines(self._root / "proc/self/cgroup"))
+        of_process = {names: path for _, names, path in lines}
         for mount in self._mounts:
             for names, path in of_process.items():
                 is_here = names == "" if mount.version == 2 else "memory" in names.split(",")
@@ -74,11 +72,7 @@ class ControlGroups:
 
 def _mounts(root: Path) -> Iterator[_Mount]:
     """From /proc/self/mountinfo: fields 4 and 5 are root and mount point; type and options follow a dash (proc(5))."""
-    try:
-        lines = (root / "proc/self/mountinfo").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in _lines(root / "proc/self/mountinfo"):
         front, _, back = line.partition(" - ")
         kind, _, options = back.partition(" ")
         version = 2 if kind == "cgroup2" else 1 if kind == "cgroup" and "memory" in options.split(",") else None
@@ -119,6 +113,14 @@ def _read(group: Path, version: int) -> GroupMemory | None:
     return GroupMemory(group, limit, max(limit - usage + reclaimable, 0))
 
 
+def _lines(path: Path) -> list[str]:
+    """Those that are not empty; none of a file that is not there. Names are kept whatever their encoding."""
+    try:
+        return [line for line in os.fsdecode(path.read_bytes()).split("\n") if line]
+    except OSError:
+        return []
+
+
 def _number(path: Path) -> int | None:
     """None for `max`, and for a file that is not there."""
     try:
@@ -130,9 +132,5 @@ def _number(path: Path) -> int | None:
 
 def _stat(path: Path, keys: tuple[str, str, str]) -> tuple[int, ...]:
     """The values of `keys`; zero for what is not told."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        lines = []
-    found = {key: int(value) for key, _, value in (line.partition(" ") for line in lines) if key in keys}
+    found = {key: int(value) for key, _, value in (line.partition(" ") for line in _lines(path)) if key in keys}
     return tuple(found.get(key, 0) for key in keys)

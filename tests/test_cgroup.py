@@ -26,10 +26,10 @@ class Tree:
         (root / "proc/self").mkdir(parents=True)
 
     def mounts(self, *lines: str) -> None:
-        (self.root / "proc/self/mountinfo").write_text("".join(f"{line}\n" for line in lines))
+        (self.root / "proc/self/mountinfo").write_bytes(os.fsencode("".join(f"{line}\n" for line in lines)))
 
     def member_of(self, *lines: str) -> None:
-        (self.root / "proc/self/cgroup").write_text("".join(f"{line}\n" for line in lines))
+        (self.root / "proc/self/cgroup").write_bytes(os.fsencode("".join(f"{line}\n" for line in lines)))
 
     def group(self, path: str, **files: object) -> Path:
         folder = self.root / path
@@ -98,6 +98,20 @@ def test_cache_that_is_mapped_is_in_use_whichever_list_it_is_on(tree: Tree) -> N
 def test_no_limit_is_no_reading(tree: Tree) -> None:
     v2(tree, "/a")
     tree.group("sys/fs/cgroup/a", memory__max="max", memory__high="max", memory__current=GIB, memory__stat=stat())
+    assert ControlGroups(tree.root).tightest() is None
+
+
+def test_names_that_are_not_utf_8_and_files_that_are_empty(tree: Tree) -> None:
+    """A stick whose name is Latin-1 is mounted somewhere, and this process is in a group that is called as oddly."""
+    odd = os.fsdecode(b"/caf\xe9\x85")
+    tree.mounts(
+        f"90 23 8:1 / /media{odd} rw - vfat /dev/sdb1 rw",
+        "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate",
+    )
+    tree.member_of(f"0::{odd}")
+    group = tree.group(f"sys/fs/cgroup{odd}", memory__max=4 * GIB, memory__current=3 * GIB, memory__stat=stat())
+    assert ControlGroups(tree.root).tightest() == GroupMemory(group, 4 * GIB, GIB)
+    tree.member_of()
     assert ControlGroups(tree.root).tightest() is None
 
 

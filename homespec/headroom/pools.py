@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from homespec.cgroup import GroupMemory
 from homespec.headroom.readings import CardReading, HostMemory, Pool
 from homespec.status import DeviceMemory
-from homespec.units import format_bytes
+from homespec.units import format_bytes, one_line
 
 HOST = "host"
 CPU = "CPU"
@@ -48,7 +48,7 @@ def _host_pool(host: HostReading, unified: Sequence[DeviceMemory]) -> Pool:
     if host.group is not None:
         total = min(host.group.limit_bytes, total) if total is not None else host.group.limit_bytes
         if free is None or host.group.available_bytes < free:
-            free, source = host.group.available_bytes, f"control group {host.group.path}"
+            free, source = host.group.available_bytes, f"control group {one_line(str(host.group.path))}"
     for device in unified:
         if device.free_bytes is not None and (free is None or device.free_bytes < free):
             free, source = device.free_bytes, f"{device.name} may use {format_bytes(device.total_bytes)}"
