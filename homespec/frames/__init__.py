@@ -36,8 +36,10 @@ from homespec.frames.prompt import (
     TokenPrompt,
 )
 from homespec.frames.settings import (
+    CTX_STEP,
     DEFAULT_MAX_CTX,
     EngineSettings,
+    allocated_ctx,
 )
 from homespec.frames.to_engine import (
     Admit,
@@ -57,6 +59,7 @@ from homespec.frames.to_engine import (
 )
 
 __all__ = [
+    "CTX_STEP",
     "DEFAULT_MAX_CTX",
     "Admit",
     "Answer",
@@ -100,4 +103,5 @@ __all__ = [
     "Tokens",
     "ToolUse",
     "Withdraw",
+    "allocated_ctx",
 ]

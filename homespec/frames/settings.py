@@ -6,6 +6,13 @@ import msgspec
 
 DEFAULT_MAX_CTX = 8192
 """Context when none is asked for, unless the model was trained for less."""
+CTX_STEP = 256
+"""llama.cpp allocates KV cells in steps of this (GGML_PAD in llama_context)."""
+
+
+def allocated_ctx(n_ctx: int) -> int:
+    """Tokens of context that llama.cpp makes of what it is asked for."""
+    return -(-n_ctx // CTX_STEP) * CTX_STEP
 
 
 class EngineSettings(msgspec.Struct, frozen=True, omit_defaults=True):

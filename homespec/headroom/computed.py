@@ -5,10 +5,10 @@ little: a failed measurement must never lower a number.
 from __future__ import annotations
 
 from homespec.footprint import HOST, Footprint, ModelFacts, Shares
-from homespec.frames import DEFAULT_MAX_CTX, EngineSettings
+from homespec.frames import DEFAULT_MAX_CTX, EngineSettings, allocated_ctx
+from homespec.stats import MAX_DRAFT_TOKENS
 
-_CTX_STEP = 256
-_ROWS_PER_SLOT = 17
+_ROWS_PER_SLOT = 1 + MAX_DRAFT_TOKENS
 """Rows with logits: a token and the longest draft."""
 _FLOAT = 4
 # Bytes per element: a block's size over its length (ggml-common.h).
@@ -26,9 +26,8 @@ _KV_BYTES = {
 
 def kv_bytes(facts: ModelFacts, *, n_ctx: int, kv_type: str) -> int:
     """Keys and values of every layer over all cells: for a sliding window or a recurrent layer that is too much."""
-    cells = -(-n_ctx // _CTX_STEP) * _CTX_STEP
     element = _KV_BYTES.get(kv_type, _KV_BYTES["f16"])
-    return int(cells * facts.n_layer * facts.n_head_kv * sum(facts.head_widths) * element)
+    return int(allocated_ctx(n_ctx) * facts.n_layer * facts.n_head_kv * sum(facts.head_widths) * element)
 
 
 def computed(facts: ModelFacts, settings: EngineSettings, note: str, *, device: str | None) -> Footprint:
@@ -52,5 +51,4 @@ def computed(facts: ModelFacts, settings: EngineSettings, note: str, *, device: 
     }
     if device is not None and on_device:
         devices[device] = Shares(int(facts.file_bytes * share), int(kv * share), graph + logits)
-    padded = -(-n_ctx // _CTX_STEP) * _CTX_STEP
-    return Footprint(devices, n_ctx=padded, kv_type=settings.kv_type, measured=False, note=note)
+    return Footprint(devices, n_ctx=allocated_ctx(n_ctx), kv_type=settings.kv_type, measured=False, note=note)

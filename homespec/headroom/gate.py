@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from homespec.footprint import Footprint
+from homespec.frames import CTX_STEP
 from homespec.headroom.budget import Budget
 from homespec.headroom.choice import Asked, Choice, Freedom, Refusal, TargetPlan
 
-CTX_STEP = 256
-"""llama.cpp allocates KV cells in steps of this."""
 MIN_AUTO_CTX = 1024
 """Less context than this is never chosen, only suggested: a chat would not get far."""
 ROOMY_CTX = 4096

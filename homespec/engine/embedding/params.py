@@ -7,15 +7,13 @@ from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.model import Model
 from homespec.engine.threads import default_threads
 from homespec.errors import ModelUnsupported
-from homespec.frames import EngineSettings
+from homespec.frames import EngineSettings, allocated_ctx
 
 MAX_TOKENS = 2048
 """Of one text, unless more is asked for of a model that was made to embed: llama.cpp keeps a row of logits for each of
 its tokens, and a model that sees a text as a whole runs it in one call."""
 CHUNK = 64
 """Tokens of a call where a text can be run in chunks: its streams go on between two of them."""
-_CELLS = 256
-"""llama.cpp pads a context to a multiple of this."""
 
 
 def embedding_params(settings: EngineSettings, model: Model, kind: EmbeddingKind) -> ContextParams:
@@ -23,7 +21,7 @@ def embedding_params(settings: EngineSettings, model: Model, kind: EmbeddingKind
     n_ctx_train = model.n_ctx_train
     # The context of a model that generates is its conversations', not that of its texts.
     asked = settings.n_ctx if kind.embeds_only else None
-    if asked is not None and asked > -(-n_ctx_train // _CELLS) * _CELLS:
+    if asked is not None and asked > allocated_ctx(n_ctx_train):
         raise ModelUnsupported(
             f"ctx = {asked} is more than the {n_ctx_train} tokens that {model.path} was trained for, and an "
             f"embedding model cannot go beyond them; use --ctx {n_ctx_train}, or leave it at auto"

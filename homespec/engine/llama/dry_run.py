@@ -17,11 +17,10 @@ from homespec.engine.llama.context import Context
 from homespec.engine.llama.log import buffers_in
 from homespec.engine.llama.weights import Part, device_of, output_device, weights_of
 from homespec.footprint import HOST, Footprint, Shares
+from homespec.frames import allocated_ctx
 from homespec.units import MIB
 
 _FLOAT_BYTES = 4
-_CELLS = 256
-"""llama.cpp pads the context to a multiple of this (GGML_PAD in llama_context)."""
 
 _KV_LAYER = re.compile(r"llama_kv_cache: layer\s+\d+: dev = (\S+)")
 _KV_SIZE = re.compile(r"llama_kv_cache: size =\s*([\d.]+) MiB")
@@ -87,7 +86,7 @@ def footprint(context: Context, *, mmap: bool, part: Part = Part.TRUNK) -> Footp
     shares[HOST] += Shares(output_bytes=full)
     return Footprint(
         dict(shares),
-        n_ctx=_padded(context.n_ctx),
+        n_ctx=allocated_ctx(context.n_ctx),
         kv_type=context.params.kv_type,
         growth_bytes=full - first,
         reclaimable_bytes=weights.reclaimable_bytes,
@@ -117,7 +116,3 @@ def _output(context: Context, rows: int, *, nextn_rows: int = 0) -> int:
         nextn_rows=nextn_rows,
         embeddings=context.params.gives_states,
     )
-
-
-def _padded(n_ctx: int) -> int:
-    return -(-n_ctx // _CELLS) * _CELLS
