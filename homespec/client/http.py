@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -15,6 +15,8 @@ import msgspec
 from homespec.client.failures import StreamCutError, UnreachableError, reason_of, refusal_in, refusal_of
 from homespec.client.sse import SseParser
 from homespec.status import Status
+
+T = TypeVar("T")
 
 END_OF_STREAM = "[DONE]"
 CONNECT_TIMEOUT_S = 5.0
@@ -33,6 +35,10 @@ class ListedModel(msgspec.Struct, frozen=True):
 
 class _ModelList(msgspec.Struct):
     data: list[ListedModel]
+
+
+class _Tokens(msgspec.Struct):
+    tokens: list[int]
 
 
 class Client:
@@ -92,21 +98,18 @@ class Client:
     async def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         """A chat completion as a whole."""
         async with self._open("POST", "/v1/chat/completions", body) as response:
-            return msgspec.json.decode(await response.aread(), type=dict[str, Any])
+            answer: dict[str, Any] = _decoded(await response.aread(), dict[str, Any], "the answer cannot be read")
+        return answer
 
     async def count_tokens(self, text: str) -> int:
         """Length of a text in tokens of the daemon's model, without BOS."""
         async with self._open("POST", "/tokenize", {"content": text}, EVENTS_TIMEOUT_S) as response:
-            return len(msgspec.json.decode(await response.aread())["tokens"])
+            return len(_decoded(await response.aread(), _Tokens, "the tokens cannot be read").tokens)
 
     async def models(self) -> list[ListedModel]:
         """What is on /v1/models."""
         async with self._open("GET", "/v1/models", read_timeout_s=EVENTS_TIMEOUT_S) as response:
-            body = await response.aread()
-        try:
-            return msgspec.json.decode(body, type=_ModelList).data
-        except msgspec.DecodeError as error:
-            raise StreamCutError(f"the list of models cannot be read: {error}") from error
+            return _decoded(await response.aread(), _ModelList, "the list of models cannot be read").data
 
     async def status(self) -> Status:
         """One snapshot. Raises StreamCutError when it does not decode: the daemon is of another version."""
@@ -165,7 +168,12 @@ class Client:
 
 def decode_status(body: bytes) -> Status:
     """Raises StreamCutError when it is not a snapshot of this version."""
+    return _decoded(body, Status, "the daemon's status cannot be read, it may be of another version")
+
+
+def _decoded(body: bytes, kind: type[T], fault: str) -> T:
+    """Raises StreamCutError, with the fault in front of the reason."""
     try:
-        return msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError as error:
-        raise StreamCutError(f"the daemon's status cannot be read, it may be of another version: {error}") from error
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StreamCutError(f"{fault}: {error}") from error

@@ -149,6 +149,18 @@ async def test_the_models_of_any_server(daemon: DaemonDouble, body: bytes, model
     assert await Client(daemon.url).models() == models
 
 
+async def test_an_answer_of_another_make_is_an_error_of_ours(daemon: DaemonDouble) -> None:
+    client = Client(daemon.url)
+    for body in (b"hello", b"[]", b'{"tokens":5}', b"\xff"):
+        daemon.replies["/tokenize"] = Reply(200, body)
+        with pytest.raises(StreamCutError, match="the tokens cannot be read"):
+            await client.count_tokens("a text")
+    for body in (b"hello", b"[]", b"\xff"):
+        daemon.replies["/v1/chat/completions"] = Reply(200, body)
+        with pytest.raises(StreamCutError, match="the answer cannot be read"):
+            await client.complete({})
+
+
 async def test_a_list_of_models_that_is_none(daemon: DaemonDouble) -> None:
     daemon.replies["/v1/models"] = Reply(200, b"hello")
     with pytest.raises(StreamCutError, match="list of models"):
