@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from homespec.chat.tool_format import HERMES, Tools
 from homespec.errors import ErrorInfo, RequestError
 from homespec.frames import ChatPrompt, Delta, DraftProgress, Finished, Generate, TextPrompt, TokenPrompt
 from homespec.link import decode_from_engine, encode
@@ -21,6 +22,7 @@ from homespec.wire.chat_shape import ChatShape
 from homespec.wire.completion_shape import CompletionShape
 from homespec.wire.embeddings import MAX_INPUTS, EmbeddingRequest, OllamaEmbedRequest
 from homespec.wire.generation import MAX_INT, MAX_STOPS
+from homespec.wire.ollama_shape import OllamaShape
 from homespec.wire.requests import (
     DEFAULT_COMPLETION_TOKENS,
     CompletionRequest,
@@ -445,3 +447,11 @@ def test_choices_know_their_request() -> None:
     assert all(is_same_request(choice_id(one, index), one) for index in range(3))
     assert not is_same_request(choice_id(one, 1), choice_id(other, 1))
     assert not is_same_request("cmpl", one)
+
+
+def test_a_call_that_is_nested_beyond_measure_is_left_out_like_half_of_one() -> None:
+    text = '<tool_call>\n{"name": "f", "arguments": ' + "[" * 100_000
+    shape = OllamaShape("m", is_chat=True, tools=Tools(HERMES))
+    assert "tool_calls" not in shape.whole([finished(text)])["message"]
+    ending = OllamaShape("m", is_chat=True, tools=Tools(HERMES)).ending(0, finished(text))
+    assert all("tool_calls" not in part["message"] for part in ending)

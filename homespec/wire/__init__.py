@@ -1,1 +1,1 @@
-"""The OpenAI shapes, in and out: the only home of the names that clients see."""
+"""The shapes of OpenAI and Ollama, in and out: the only home of the names that clients see."""

@@ -15,6 +15,10 @@ _ID_CHARS = 9
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
+def call_id() -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
+
+
 @dataclass(slots=True)
 class Call:
     """One call of a function."""
@@ -22,7 +26,7 @@ class Call:
     name: str
     arguments: str = ""
     """JSON; cut off where the answer was."""
-    id: str = field(default_factory=lambda: call_id())
+    id: str = field(default_factory=call_id)
 
 
 @dataclass(slots=True)
@@ -56,10 +60,6 @@ def _joined(pieces: Iterable[Piece]) -> Answer:
     for piece in pieces:
         answer.add(piece)
     return answer
-
-
-def call_id() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
 
 
 def finish_reason(reason: str, num_calls: int) -> str:

@@ -136,9 +136,9 @@ def _logprob(each: TokenLogprob) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any] | None:
-    """None for a call that was cut off: half an object is none."""
+    """None for a call that was cut off: half an object is none. Nor is one that is nested beyond all measure."""
     try:
         arguments = json.loads(call.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}

@@ -23,9 +23,16 @@ _PASSED_ON = (
     "seed",
     "stop",
     "stream",
-    "top_logprobs",
-    "speculative",
 )
+_KEEPS_NOTHING = "nothing is kept between requests; send the whole conversation as input"
+_NOT_HONOURED = {
+    "previous_response_id": _KEEPS_NOTHING,
+    "conversation": _KEEPS_NOTHING,
+    "prompt": "there are no stored prompts; send its text as instructions or input",
+    "background": "no answer is kept to be fetched later; leave it out, and set stream to have it as it comes",
+    "top_logprobs": "responses carry no log-probabilities; /v1/chat/completions has them",
+}
+"""By field: why, and what to do instead."""
 _MESSAGE_ROLES = ("system", "developer", "user", "assistant")
 
 
@@ -74,12 +81,9 @@ class ResponsesRequest(Wire):
 
     def request(self) -> ChatRequest:
         """Raises RequestError for a field that cannot be honoured."""
-        for name in ("previous_response_id", "conversation", "prompt", "background", "top_logprobs"):
+        for name, remedy in _NOT_HONOURED.items():
             if getattr(self, name):
-                raise RequestError(
-                    f"{name} is not supported: nothing is kept between requests; send the whole conversation as input",
-                    param=name,
-                )
+                raise RequestError(f"{name} is not supported: {remedy}", param=name)
         if self.speculative is not None and self.speculative.spans:
             param = "speculative.spans"
             raise RequestError(f"{param} is for /v1/chat/completions and /v1/completions; leave it out", param=param)

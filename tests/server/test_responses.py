@@ -101,6 +101,8 @@ def test_an_answer_that_is_cut_off(client: openai.OpenAI) -> None:
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"conversation": "c"}, "conversation"),
         ({"background": True}, "background"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"prompt": {"id": "p"}}, "prompt"),
         ({"input": 5}, "input"),
         ({"input": []}, "input"),
         ({"input": [5]}, "input[0]"),
