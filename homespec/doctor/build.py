@@ -47,14 +47,21 @@ class Facts(msgspec.Struct, frozen=True):
 def read_facts(command: Sequence[str] = _COMMAND) -> Facts | str:
     """Asked of a process of its own, since an abort of the library is an answer: the facts, or why there are none."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FACTS_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=FACTS_TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         return f"no answer within {FACTS_TIMEOUT_S} s"
+    except OSError as error:
+        return f"its process cannot be started: {error.strerror}"
     if done.returncode < 0:
         return f"killed by {signal.Signals(-done.returncode).name}"
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    return msgspec.json.decode(done.stdout, type=Facts)
+    try:
+        return msgspec.json.decode(done.stdout, type=Facts)
+    except msgspec.DecodeError as error:
+        return f"an answer that does not decode: {error}"
 
 
 def read_processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:

@@ -15,6 +15,7 @@ from homespec.service.launchd import Launchd
 from homespec.service.plan import Plan
 from homespec.service.systemd import Systemd
 
+ASK_TIMEOUT_S = 10
 _NOT_INSTALLED = {
     False: "no service is installed for your user; 'homespec service install' does it, --system is about the machine's",
     True: "no service is installed for this machine; 'sudo homespec service install --system' does it, "
@@ -81,7 +82,10 @@ def logs(*, system: bool, follow: bool, lines: int) -> None:
 def _ask(here: Manager, *, system: bool) -> str:
     """What the manager says of the service. Raises ServiceError when it does not know it, or cannot be asked."""
     argv = here.status()
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=ASK_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServiceError(f"{' '.join(argv)}: {error}; see whether the service manager itself runs") from error
     if here.is_missing(done.stdout):
         raise ServiceError(_NOT_INSTALLED[system])
     if done.returncode:

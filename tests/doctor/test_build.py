@@ -80,10 +80,16 @@ def test_a_drafter_without_its_functions_is_named_with_them() -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "killed by SIGILL"),
         ("raise ImportError('libllama.so: cannot open')", "ImportError: libllama.so: cannot open"),
         ("raise SystemExit(3)", "exit code 3"),
+        ("import os; os.write(2, b'lib\\xe9.so'); raise SystemExit(1)", "lib\ufffd.so"),
+        ("print('ggml: hello')", "an answer that does not decode: JSON is malformed: invalid character (byte 0)"),
     ],
 )
 def test_how_the_process_ends_is_the_reason(program: str, reason: str) -> None:
     assert read_facts((sys.executable, "-c", program)) == reason
+
+
+def test_a_process_that_cannot_be_started_is_a_reason(tmp_path: Path) -> None:
+    assert read_facts((str(tmp_path / "gone"),)) == "its process cannot be started: No such file or directory"
 
 
 def test_the_processor_is_read_where_the_kernel_tells(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from homespec.errors import ExitCode
+from homespec.errors import ExitCode, ServiceError
+from homespec.service import manager
 from tests.daemons import FinishedCommand, run_command
 
 pytestmark = [
@@ -116,3 +117,11 @@ def test_without_systemd_one_line_says_what_to_do_instead(tmp_path: Path, comman
     finished = Box(tmp_path).command(command)
     assert finished.code == ExitCode.FAILURE
     assert "systemctl is not on this machine; this machine has no systemd; start 'homespec serve'" in finished.complaint
+
+
+def test_a_manager_that_does_not_answer_is_given_up(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    (box.folder / "bin/systemctl").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    monkeypatch.setenv("PATH", str(box.folder / "bin"))
+    monkeypatch.setattr(manager, "ASK_TIMEOUT_S", 0.2)
+    with pytest.raises(ServiceError, match=r"systemctl .*timed out after 0\.2 seconds; see whether"):
+        manager.status(system=False)
