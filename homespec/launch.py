@@ -10,6 +10,7 @@ from homespec.frames import EngineSettings
 from homespec.split import parts
 from homespec.store.companions import companions
 from homespec.store.model_file import check, find
+from homespec.store.places import expanded
 from homespec.units import MIB, one_line
 
 
@@ -66,4 +67,4 @@ def _candidates(settings: Settings, model_path: Path) -> dict[str, str | None]:
 
 def _path_text(path: Path) -> str:
     """Frames hold text: a name that is none goes escaped, and the reason with it."""
-    return str(path.expanduser().absolute()).encode(errors="backslashreplace").decode()
+    return str(expanded(str(path)).absolute()).encode(errors="backslashreplace").decode()

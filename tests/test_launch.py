@@ -50,3 +50,9 @@ def test_but_only_where_it_is_weighed(model: Path, settings: dict[str, str]) -> 
 def test_a_file_that_is_named_is_the_only_one(model: Path, models: Models) -> None:
     settings = told(model, draft=str(models.markov_drafter_30))
     assert (settings.draft_path, settings.draft_candidates) == (str(models.markov_drafter_30), ())
+
+
+def test_the_home_of_nobody_is_a_path_that_leads_nowhere(model: Path) -> None:
+    settings = told(model, past_outputs_mib=1, past_outputs_file="~no-such-user/past", draft="~no-such-user/d.gguf")
+    assert settings.past_outputs_path == str(Path("~no-such-user/past").absolute())
+    assert "does not exist" in settings.quarantined["draft"]

@@ -11,6 +11,7 @@ from homespec.errors import ModelError
 from homespec.split import parts
 from homespec.store.finds import Find, find_all
 from homespec.store.model_file import check_start
+from homespec.store.places import size_at
 from homespec.store.shards import read_parts
 from homespec.units import format_bytes, one_line
 
@@ -51,7 +52,7 @@ def entries(models_dir: Path | None = None) -> tuple[Entry, ...]:
 
 def read_entry(found: Find) -> Entry:
     """Look into the file. A broken one is an entry with its fault."""
-    size = sum(_size(path) for path in parts(found.path))
+    size = sum(size_at(path) for path in parts(found.path))
     try:
         check_start(found.path)
         first, *_ = read_parts(found.path)
@@ -108,10 +109,3 @@ def _row(entry: Entry, known: tuple[Entry, ...]) -> tuple[str, ...]:
         entry.store,
         one_line(", ".join(drafters[:_SHOWN_DRAFTERS]) + more) or "-",
     )
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -12,7 +12,7 @@ from pathlib import Path
 from homespec.errors import HubError, ModelCorrupt
 from homespec.store.choice import HubFile, choose, parse
 from homespec.store.model_file import check
-from homespec.store.places import models_dir
+from homespec.store.places import models_dir, size_at
 from homespec.units import GIB, format_bytes
 
 SPARE_BYTES = GIB // 2
@@ -68,9 +68,9 @@ def _fetch(repository: str, revision: str | None, file: HubFile, folder: Path) -
 
 def _check_room(folder: Path, files: tuple[HubFile, ...]) -> None:
     """Raise HubError unless what is still missing fits on the disk."""
-    there = {file.path: _size(folder / file.path) for file in files}
+    there = {file.path: size_at(folder / file.path) for file in files}
     missing = sum(max((file.size_bytes or 0) - there[file.path], 0) for file in files)
-    partial = sum(_size(path) for path in folder.glob(".cache/huggingface/download/**/*.incomplete"))
+    partial = sum(size_at(path) for path in folder.glob(".cache/huggingface/download/**/*.incomplete"))
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(place).free
     needed = max(missing - partial, 0)
@@ -95,13 +95,6 @@ def _compare(path: Path, file: HubFile) -> None:
             f"{path} arrived with SHA-256 {digest.hexdigest()[:12]}…, the hub promises {file.sha256[:12]}…; it is "
             f"deleted, pull it again"
         )
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 @contextmanager

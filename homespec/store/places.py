@@ -48,5 +48,13 @@ def expanded(path: str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises there
 
 
+def size_at(path: Path) -> int:
+    """Bytes of a file; 0 where none can be seen."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _cache_home() -> Path:
     return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
