@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ class File:
     text: str
     is_yours: bool = False
     """Written once as a start, then left alone: it is edited by people."""
+    is_secret: bool = False
+    """For its owner's eyes: keys may be put into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,12 @@ def _write(file: File) -> str:
     temporary = file.path.with_name(f".{file.path.name}.{os.getpid()}.tmp")
     try:
         file.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(mode=0o600 if file.is_secret else 0o666)
         temporary.write_text(file.text, encoding="utf-8")
         temporary.replace(file.path)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise ServiceError(_denied("written", file.path, error)) from error
     return f"{file.path}: written"
 

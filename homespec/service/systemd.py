@@ -119,7 +119,7 @@ class Systemd:
         files = [
             File(self._unit_path, render_unit(installation)),
             File(installation.config, template("config.toml"), is_yours=True),
-            File(folder / "homespec.env", template("environment"), is_yours=True),
+            File(folder / "homespec.env", template("environment"), is_yours=True, is_secret=True),
         ]
         if self._system:
             files += [

@@ -150,6 +150,14 @@ def test_uninstalling_leaves_what_is_yours(tools: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_what_keys_are_put_into_is_for_its_owner_alone(tools: Path, tmp_path: Path) -> None:
+    """A user's; the machine's gets its group by tmpfiles.d."""
+    Systemd(system=False).install(here(tmp_path), start=False).apply()
+    modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "config/homespec").iterdir()}
+    assert modes["homespec.env"] == 0
+    assert modes["config.toml"]
+
+
 def test_a_unit_of_someone_else_is_not_overwritten(tools: Path, tmp_path: Path) -> None:
     unit = tmp_path / "config/systemd/user/homespec.service"
     unit.parent.mkdir(parents=True)
