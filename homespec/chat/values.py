@@ -38,11 +38,16 @@ def as_json(text: str, types: frozenset[str]) -> str:
     if types == TEXT_ONLY:
         return f'"{quoted(text)}"'
     try:
-        found = _type_of(json.loads(text))
+        found = _type_of(json.loads(text, parse_constant=_refuse))
     except (ValueError, RecursionError):
         return f'"{quoted(text)}"'
     fits = found in types or (found == "integer" and "number" in types)
     return text.strip() if fits or not types or "string" not in types else f'"{quoted(text)}"'
+
+
+def _refuse(word: str) -> None:
+    """Python reads NaN and Infinity; JSON has neither."""
+    raise ValueError(word)
 
 
 def _type_of(value: Any) -> str:
