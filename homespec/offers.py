@@ -88,7 +88,9 @@ class Offers:
 
     def take_over(self, before: Offers) -> None:
         """Go on with the plans of an earlier configuration where nothing about them has changed."""
-        for model_id, old in before._plans.items():
+        with before._making:  # requests may have more plans made there while this goes on
+            plans = dict(before._plans)
+        for model_id, old in plans.items():
             if (offer := self.find(model_id)) is None:
                 continue
             with suppress(HomespecError):  # whoever asks for it is told

@@ -93,3 +93,21 @@ def test_what_is_learned_of_a_model_outlives_a_configuration_that_leaves_it_alon
     after.take_over(before)
     kept = [after.plan(offer) is plan for offer, plan in zip(after.all(), plans, strict=True)]
     assert kept == [True, False, True]
+
+
+def test_plans_are_taken_over_while_requests_have_others_made(models: Models, store: Path) -> None:
+    tables = {"more": {"path": str(models.random)}, "third": {"path": str(models.markov)}}
+    before = offers(models, store, tables)
+    _, more, third = before.known
+    before.plan(more)
+    is_taken_over = False
+
+    def fit_meanwhile(_: Settings) -> None:
+        if is_taken_over:
+            before.plan(third)
+
+    after = Offers(settings(models, store, tables), fit_meanwhile)
+    is_taken_over = True
+    after.take_over(before)
+    assert after.plan_made(more) is before.plan_made(more)
+    assert before.plan_made(third)
