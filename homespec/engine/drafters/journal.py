@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 
 import msgspec
@@ -73,10 +75,11 @@ class Journal:
 
     def _write(self, record: _Record) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:  # noqa: PTH123
-            if not file.tell():
-                file.write(_encoded(_Record(self._model, b"")))
-            file.write(_encoded(record))
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(descriptor, "ab", buffering=0) as file:  # noqa: PTH123
+            start = file.tell()
+            head = b"" if start else _encoded(_Record(self._model, b""))
+            _write_whole(file, head + _encoded(record), start)
 
 
 def _encoded(record: _Record) -> bytes:
@@ -101,6 +104,16 @@ def _bodies(data: bytes) -> Iterator[tuple[int, int]]:
         if stop > len(data):
             return
         yield start, stop
+
+
+def _write_whole(file: FileIO, data: bytes, start: int) -> None:
+    """All or nothing: whatever is appended behind half a record could not be read again. Raises OSError."""
+    try:
+        if file.write(data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        file.truncate(start)
+        raise
 
 
 def _truncate(path: Path, length: int) -> None:
