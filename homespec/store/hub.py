@@ -40,7 +40,7 @@ def pull(spec: str, configured: Path | None, say: Say) -> Path:
         say(f"{repository}/{file.path} ({format_bytes(file.size_bytes)}) → {folder}")
         with _explained(repository, folder):
             _fetch(repository, revision, file, folder)
-        _compare(folder / file.path, file)
+            _compare(folder / file.path, file)
     first = folder / chosen[0].path
     check(first)
     return first

@@ -168,10 +168,6 @@ class Context:
         """Let `destination` share the first `n_past` tokens of `source`; costs no KV memory (unified cache)."""
         C.llama_memory_seq_cp(self._kv, source, destination, 0, n_past)
 
-    def save(self, seq_id: int) -> State:
-        """The memory of a sequence, as bytes."""
-        return self._save(seq_id, flags=0)
-
     @property
     def can_shift(self) -> bool:
         """Whether `shift` works: llama.cpp turns keys of these types only, and not for every kind of position."""
@@ -185,6 +181,10 @@ class Context:
         if not C.llama_memory_seq_rm(self._kv, seq_id, start, start + count):
             raise DecodeError(f"sequence {seq_id} cannot give up {count} tokens from {start} on")
         C.llama_memory_seq_add(self._kv, seq_id, start + count, -1, -count)
+
+    def save(self, seq_id: int) -> State:
+        """The memory of a sequence, as bytes."""
+        return self._save(seq_id, flags=0)
 
     def restore(self, seq_id: int, saved: State) -> None:
         """Give a sequence, which must be empty, what `save` has returned: cell by cell in the order of positions."""

@@ -111,6 +111,8 @@ _GGML: dict[str, tuple[tuple[Any, ...], Any]] = {
 _CPU_DEVICE_TYPE = 0
 _INTEGRATED_DEVICE_TYPE = 2
 _ACCELERATOR_DEVICE_TYPE = 3
+_HOST_BACKENDS = {"base", "blas", "cpu"}
+"""Parts of ggml that bring no device which layers could go to."""
 
 
 class _Props(ctypes.Structure):
@@ -136,10 +138,6 @@ def bind(library: Any, symbol: Symbol) -> Callable[..., Any] | None:
             function.restype = symbol.restype
             return function  # type: ignore[no-any-return]
     return None
-
-
-_HOST_BACKENDS = {"base", "blas", "cpu"}
-"""Parts of ggml that bring no device which layers could go to."""
 
 
 class Library:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from homespec.engine.drafters.choice import FREE, FREE_TEXTS
 from homespec.engine.drafters.hosts import Host
 from homespec.engine.drafters.kind import DFLASH, DRAFT, DSPARK, EAGLE3, KINDS, MTP, SYMBOLS, Head, read_head
 from homespec.engine.drafters.pair import head_mismatches
+from homespec.engine.drafters.roster import AUTO, OFF
 from homespec.engine.llama.library import EXTENSIONS
 from homespec.errors import ModelError
+from homespec.metrics import DRAFTER_NAMES
+from homespec.wire.generation import DrafterMode
 from tests.kits.gguf_kit import TinyModel, lfs_pointer
 from tests.kits.heads_kit import (
     BLOCK,
@@ -117,3 +121,8 @@ def test_a_header_with_values_of_other_types_is_a_file_that_fits_nothing(
     assert found.kind == DFLASH
     host = Host("llama", WIDTH, 2, 288)
     assert all(isinstance(reason, str) for reason in head_mismatches(host, found))
+
+
+def test_every_drafter_can_be_named_in_a_request_and_is_counted() -> None:
+    assert {*get_args(DrafterMode)} == {AUTO, OFF, *KINDS, *FREE_TEXTS}
+    assert {*DRAFTER_NAMES} == {*KINDS, *FREE}
