@@ -226,7 +226,7 @@ class Settings(BaseSettings):
                 raise ConfigError(
                     f"api_key_file {self.api_key_file} cannot be read: {reason}; name a file with one key per line"
                 ) from error
-            keys += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+            keys += [key for line in lines if (key := line.strip()) and not key.startswith("#")]
         return frozenset(keys)
 
 

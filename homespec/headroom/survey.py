@@ -16,6 +16,7 @@ from homespec.child import engine_environment
 from homespec.errors import EngineError
 from homespec.footprint import Answer, Question
 from homespec.headroom.answers import Answers, key_of
+from homespec.units import format_bytes
 
 DEADLINE_S = 30.0
 """A large vocabulary on a cold disk takes seconds; a hang takes for ever."""
@@ -83,6 +84,9 @@ class Survey:
         except asyncio.CancelledError:
             await self._end()
             raise
+        except ValueError as error:  # of readline: longer than its limit
+            await self._end()
+            raise EngineError(f"an answer of more than {format_bytes(_MAX_ANSWER_BYTES)} in one line") from error
         if not line:
             raise EngineError(await self._last_words())
         try:

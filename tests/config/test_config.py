@@ -238,7 +238,7 @@ def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_keys_of_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "keys"
-    path.write_text("# family\none\n\n  two  \n#three\n")
+    path.write_text("# family\none\n\n  two  \n#three\n  # guests\n")
     monkeypatch.setenv("HOMESPEC_API_KEY", "four")
     assert load({"api_key_file": path}).api_keys() == {"one", "two", "four"}
 

@@ -75,6 +75,10 @@ async def test_what_is_no_answer_is_told(answer: str) -> None:
     assert text.startswith("an answer that does not decode")
 
 
+async def test_an_answer_without_end_is_told() -> None:
+    assert await reason("input(); print('x' * 2**22)") == "an answer of more than 1.0 MiB in one line"
+
+
 async def test_a_fresh_child_answers_after_a_death(tmp_path: Path) -> None:
     died = tmp_path / "died"
     code = (
