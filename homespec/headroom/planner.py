@@ -68,6 +68,9 @@ class Plan:
         yield f"fits: {format_bytes(footprint.total_bytes)} ({kind}), which leaves {room or 'an unknown rest'}"
         if self.asked.n_ctx is not None and footprint.n_ctx != self.asked.n_ctx:
             yield f"context: {self.asked.n_ctx} tokens as asked; llama.cpp allocates {footprint.n_ctx}, in steps of 256"
+        trained = self.facts.n_ctx_train
+        if self.asked.n_ctx is not None and 0 < trained < self.asked.n_ctx:
+            yield f"context: {self.asked.n_ctx} tokens as asked; the model was trained for {trained}, not for more"
         yield from self.target.changes
         for verdict in self.admission.verdicts if self.admission else ():
             if verdict.path is not None:
