@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from homespec.client.failures import UnreachableError, nobody_at
+from homespec.client.failures import UnreachableError, describe, nobody_at
 from homespec.client.http import Client
-from homespec.errors import ExitCode
+from homespec.errors import ExitCode, HomespecError, RequestError
 from homespec.status import MemoryStatus, Phase, RequestStatus, SpeculationStatus, Status
 from homespec.units import clean, format_bytes, format_duration, format_rate, format_ratio
 
@@ -24,6 +24,8 @@ def show(url: str, api_key: str | None, *, as_json: bool) -> ExitCode:
         status = asyncio.run(client.status())
     except UnreachableError as error:
         raise UnreachableError(nobody_at(client.url, error)) from error
+    except RequestError as error:
+        raise HomespecError(describe(error)) from error
     print(msgspec.json.encode(status).decode() if as_json else "\n".join(page(status)))
     return ExitCode.OK if status.phase in (Phase.READY, Phase.IDLE) else ExitCode.FAILURE
 

@@ -9,7 +9,7 @@ import pytest
 
 from homespec.client.failures import UnreachableError
 from homespec.client.page import page, show
-from homespec.errors import ExitCode
+from homespec.errors import ExitCode, HomespecError
 from homespec.status import Event, ModelMemory, ResidentStatus, Status
 from homespec.units import GIB
 from tests.client.daemon_double import DaemonDouble, Reply
@@ -72,6 +72,14 @@ def test_where_no_daemon_is_the_url_and_the_remedy_are_told() -> None:
         show("http://127.0.0.1:9", None, as_json=False)
     told = "no homespec at http://127.0.0.1:9: connection refused. Start one with 'homespec serve' or pass --url."
     assert str(caught.value) == told
+
+
+def test_a_key_that_is_missing_is_asked_for_where_a_terminal_takes_it() -> None:
+    with DaemonDouble() as daemon:
+        body = {"error": {"message": "a valid API key is needed", "type": "authentication_error"}}
+        daemon.replies["/status"] = Reply(401, msgspec.json.encode(body))
+        with pytest.raises(HomespecError, match="set HOMESPEC_API_KEY to the daemon's key"):
+            show(daemon.url, None, as_json=False)
 
 
 def test_a_phase_that_has_nothing_to_add_is_said_once() -> None:

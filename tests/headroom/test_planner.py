@@ -200,6 +200,16 @@ async def test_a_context_between_two_steps_is_kept_and_its_cells_are_told(
         assert driver.engine.status.n_ctx == 300
 
 
+async def test_a_context_beyond_what_the_model_was_trained_for_is_told(
+    models: Models, free: pytest.MonkeyPatch
+) -> None:
+    trained = 1024
+    within = await fit(settings(models.random, n_ctx=trained), MARKS)
+    beyond = await fit(settings(models.random, n_ctx=2 * trained), MARKS)
+    assert not any("trained for" in event for event in within.events)
+    assert any(f"the model was trained for {trained}" in event for event in beyond.events)
+
+
 async def test_a_gpu_that_is_not_there_is_missed_before_anything_is_too_large(
     models: Models, free: pytest.MonkeyPatch
 ) -> None:
