@@ -34,8 +34,11 @@ def complains(finished: FinishedCommand, code: ExitCode, *fragments: str) -> Non
     [
         pytest.param(["serve", "--ctxx", "5"], ExitCode.USAGE, ["--ctxx", "--ctx)", "--help"], id="unknown flag"),
         pytest.param(["srve"], ExitCode.USAGE, ["'srve'", "'serve'", "--help"], id="unknown command"),
-        pytest.param(["serve", "a", "b"], ExitCode.USAGE, ["(b)", "--help"], id="two models"),
+        pytest.param(["serve", "a", "b"], ExitCode.USAGE, ["(b)", "'homespec serve --help'"], id="two models"),
         pytest.param(["serve", "--draft"], ExitCode.USAGE, ["--draft", "argument"], id="flag without its value"),
+        pytest.param(
+            ["config", "shw"], ExitCode.USAGE, ["'show'? See 'homespec config --help'"], id="unknown subcommand"
+        ),
         pytest.param(["serve"], ExitCode.CONFIG, ["no model", "--demo"], id="no model"),
         pytest.param(["serve", "x.gguf", "--demo"], ExitCode.CONFIG, ["x.gguf", "--demo"], id="model and demo"),
         pytest.param(["serve", "--demo", "--port", "abc"], ExitCode.CONFIG, ["--port", "'abc'"], id="port of letters"),

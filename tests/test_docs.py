@@ -44,13 +44,29 @@ def test_every_exit_code_is_documented() -> None:
     assert [(int(code), name) for code, name in rows] == [(code.value, code.name) for code in ExitCode]
 
 
-@pytest.mark.parametrize(
-    "document", ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
-)
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
-    for target in re.findall(r"\]\(([^)#][^)]*)\)", text_of(document)):
-        if "://" not in target:
-            assert ((ROOT / document).parent / target.partition("#")[0]).exists(), target
+    for target in re.findall(r"\]\(([^)]+)\)", text_of(document)):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        page = (ROOT / document).parent / name if name else ROOT / document
+        assert page.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}, target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_rows_have_the_columns_of_their_table(document: str) -> None:
+    """A bar within code divides a cell as well, unless it is escaped; what follows is not shown."""
+    for table in re.findall(r"(?:^\|.*\n)+", text_of(document), re.MULTILINE):
+        heading, *rows = ([*re.finditer(r"(?<!\\)\|", row)] for row in table.splitlines())
+        for row in rows:
+            assert len(row) == len(heading), row[0].string
 
 
 def test_the_pinned_library_is_the_documented_one() -> None:

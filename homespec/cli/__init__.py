@@ -52,13 +52,15 @@ def main() -> None:
     """Entry point. Errors raised on purpose become one line and their exit code; bugs keep their traceback."""
     try:
         try:
-            app(sys.argv[1:] or ["--help"], standalone_mode=False)
+            app(sys.argv[1:] or ["--help"], prog_name="homespec", standalone_mode=False)
         finally:
             sys.stdout.flush()  # here a fault of it is still one line
     except HomespecError as error:
         _complain(str(error), error.exit_code)
     except _UsageError as error:
-        _complain(f"{error.format_message().rstrip('.')}. See 'homespec --help'", ExitCode.USAGE)
+        told = error.format_message()
+        command = error.ctx.command_path if error.ctx else "homespec"
+        _complain(f"{told}{'' if told.endswith(('.', '?')) else '.'} See '{command} --help'", ExitCode.USAGE)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from homespec.split import model_name, parts
 from homespec.store.finds import find_all
 from homespec.store.places import expanded
 from homespec.store.shards import read_parts
+from homespec.units import one_line
 
 _MAGIC = b"GGUF"
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
@@ -109,9 +110,8 @@ def _what_it_is(start: bytes) -> str:
         return "it is a Git LFS pointer, a small text in place of the model; run 'git lfs pull' where it came from"
     if start.lstrip().lower().startswith((b"<!doctype", b"<html")):
         return "it is a web page; download the file itself, not the page about it"
-    begin = start[: len(_MAGIC)]
-    told = f"'{begin.decode()}'" if begin.isascii() and begin.decode().isprintable() else f"the bytes {begin.hex(' ')}"
-    return f"it starts with {told}, not with '{_MAGIC.decode()}'; convert the model to GGUF or download it again"
+    begin = one_line(start[: len(_MAGIC)].decode("ascii", "backslashreplace"))
+    return f"it starts with '{begin}', not with '{_MAGIC.decode()}'; convert the model to GGUF or download it again"
 
 
 def _there(folder: Path) -> str:

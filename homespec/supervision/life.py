@@ -26,6 +26,9 @@ from homespec.supervision.requests import Requests
 from homespec.supervision.residents import Resident, Residents
 from homespec.supervision.state import UNMEASURED, State
 
+STOP_LIMIT_S = 3.5
+"""What a driver holds for longer, the kernel ends after this process."""
+
 
 class Life:
     """Keeps the engine alive that the plan of the moment wants, or none while nobody asks for one."""
@@ -145,10 +148,12 @@ class Life:
         self.stopped.set()
         self._called.set()
         self._requests.hold()
-        if (engine := self.engine) is not None:
-            engine.dismiss()
-            await engine.ended()
-        await self.residents.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_LIMIT_S):
+                if (engine := self.engine) is not None:
+                    engine.dismiss()
+                    await engine.ended()
+                await self.residents.stop()
 
     def kill(self, why: str = "") -> None:
         """End the engine at once; `why` is what it is found to have died of. Without one, every engine ends."""

@@ -117,7 +117,7 @@ def test_a_name_that_is_not_text(tmp_path: Path) -> None:
         (b"", "empty"),
         (b"G", "starts with 'G', not with 'GGUF'"),
         (b"GGML" + bytes(100), "starts with 'GGML', not with 'GGUF'"),
-        (b"\xce\x82I\n", "starts with the bytes ce 82 49 0a"),
+        (b"\xce\x82I\n", r"starts with '\xce\x82I\n', not"),
         (b"<html>", "web page"),
         (b"\r\n\t<!doctype html>", "web page"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
