@@ -97,6 +97,7 @@ async def test_memory_is_what_the_daemon_reads_and_planned(serving: Daemon) -> N
             ("compute", memory.plan.target.compute_bytes, memory.target.compute_bytes),
         ):
             assert " ".join(rows[name][:4]) == f"{format_bytes(planned)} {format_bytes(allocated)}"
+            assert rows[name][4] != "-0.0"
         [host] = memory.pools
         pools = shown(app, "#pools")
         assert host.low_bytes is not None

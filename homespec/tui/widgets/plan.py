@@ -57,7 +57,7 @@ def _model(name: str, planned: PlannedModel | None, allocated: ModelMemory) -> I
 
 
 def _difference(mib: float) -> str:
-    return f"{mib:+.1f}" if abs(mib) < 1000 else f"{mib:+.0f}"
+    return f"{mib:+z.1f}" if abs(mib) < 1000 else f"{mib:+.0f}"
 
 
 def _remarks(memory: MemoryStatus, width: int) -> Iterator[Line]:
