@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -113,7 +114,12 @@ async def draw(picture: Picture) -> str:
                 daemon.stop()
                 await until(pilot, lambda: (app.view.stale_s or 0) >= 2)
             await pilot.pause(0.3)
-            return self_contained(app.export_screenshot(title="homespec top"))
+            return _settled(self_contained(app.export_screenshot(title="homespec top")))
+
+
+def _settled(svg: str) -> str:
+    """The same without what differs from run to run."""
+    return re.sub(r"(?<=127\.0\.0\.1:)\d{5}", "18642", re.sub(r"terminal-\d+", "terminal", svg))
 
 
 async def _ask(daemon: DaemonDouble, app: TopApp, pilot: Pilot[None], status: Status) -> None:
