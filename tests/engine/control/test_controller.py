@@ -13,6 +13,7 @@ from homespec.engine.control.decision import (
     DOES_NOT_PAY,
     NOT_MEASURED,
     PAUSED,
+    PLAIN_MEASURED,
     Candidate,
     Decision,
     Offer,
@@ -157,6 +158,22 @@ def test_rows_that_a_request_has_fixed_are_counted() -> None:
     decisions = controller.plan([Candidate("pinned", 0, num_fixed=1), Candidate("s", 0, [free(confidence=0.5)])])
     assert decisions["s"].num_draft_tokens == 1
     assert "pinned" not in decisions
+
+
+def test_beside_rows_that_a_request_has_fixed_no_round_is_given_away_to_measure_the_plain_speed() -> None:
+    """A round in which others draft anyway shows nothing of it, however often it is tried."""
+    machine = Machine(F16)
+    controller = Controller(machine.cost_model())
+    reasons = []
+    for now in range(300):
+        decision = controller.plan([Candidate("pinned", now, num_fixed=4), Candidate("s", now, [free()])])["s"]
+        depth = decision.num_draft_tokens
+        reasons.append(decision.reason)
+        pinned = Outcome("pinned", [1] * 5, "draft", 4, 4, [None] * 4)
+        outcome = Outcome("s", [1] * (depth + 1), decision.drafter, depth, depth, [None] * depth)
+        controller.observe(RoundTimes(6 + depth, machine.verify(6 + depth)), [pinned, outcome])
+    assert PLAIN_MEASURED not in reasons
+    assert decision.num_draft_tokens > 4
 
 
 def test_nothing_is_drafted_before_a_pass_has_been_timed() -> None:

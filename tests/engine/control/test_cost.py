@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -143,3 +147,27 @@ def test_a_measurement_that_ran_out_of_time_gives_way_to_a_whole_one() -> None:
     for left, right, expected in ((short, whole, whole), (whole, short, whole), (more_rows, short, more_rows)):
         merged = fastest(left, right)
         assert (merged.seconds, merged.num_runs) == (expected.seconds, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": ()},
+        {"rows": (2, 4, 8)},
+        {"rows": (1, 8, 4)},
+        {"rows": (1, 4)},
+        {"contexts": (32, 32)},
+        {"contexts": (32,)},
+        {"contexts": (), "seconds": ()},
+        {"seconds": ((0.0, 0.0, 0.0), (1.0, 2.0, 3.0))},
+        {"seconds": ((1.0, math.nan, 3.0), (1.0, 2.0, 3.0))},
+        {"seconds": ((1.0, 2.0, math.inf), (1.0, 2.0, 3.0))},
+        {"seconds": ((1.0, -2.0, 3.0), (1.0, 2.0, 3.0))},
+        {"rewind_s": -1.0},
+        {"rewind_s": math.nan},
+    ],
+)
+def test_a_table_that_nobody_can_have_measured_is_told(change: dict[str, Any]) -> None:
+    sound = CostTable((1, 4, 8), (32, 512), ((1.0, 2.0, 3.0), (3.0, 2.0, 1.0)))
+    assert sound.is_sound
+    assert not replace(sound, **change).is_sound

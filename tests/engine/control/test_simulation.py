@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
 
 import numpy as np
@@ -99,6 +100,24 @@ def test_a_losing_drafter_costs_no_more_than_its_probes(name: str, rho: float) -
     assert lost_to_probes(run, machine) <= 0.02
     assert run.against_plain >= 0.97 / 1.03  # spikes and noise are in the time, not in what plain decoding would take
     assert run.depths(ROUNDS)[-400:].count(0) > 380
+
+
+@machines
+@pytest.mark.parametrize("at", [0, 60])
+def test_a_machine_that_slept_in_a_round_goes_on_as_before(name: str, at: int) -> None:
+    """Of a probe, too: an hour is no loss that a drafter has to pay back."""
+    machine = Machine(MACHINES[name], {"draft": 0.05})
+    texts: list[Mapping[str, Rate]] = [{"draft": lambda now: 0.02 if now < 400 else 0.97}]
+    probes = [now for now, depth in enumerate(replay(machine, texts, 400).depths()) if depth]
+    for stalled in (at, probes[0], probes[-1]):
+        controller = Controller(machine.cost_model())
+        run = replay(machine, texts, 5000, controller=controller, stalls={stalled: 360_000.0})
+        assert median(run.depths(4000)) >= 3
+        assert controller.tally.measured_speedup is not None
+        assert controller.tally.measured_speedup >= 1.2
+    asleep = replay(machine, [{"free": steady(0.9)}], ROUNDS, stalls={at: 360_000.0})
+    awake = replay(machine, [{"free": steady(0.9)}], ROUNDS)
+    assert asleep.speed >= 0.95 * awake.speed
 
 
 def test_a_drafter_that_never_paid_is_found_out_when_it_does() -> None:
