@@ -23,6 +23,9 @@ from homespec.units import clean
 PIPE_WIDTH = 120
 _MIN_DRAWING_WIDTH, _MAX_DRAWING_WIDTH = 9, 33
 _WIDTH_OF_THE_REST = 68
+_WIDTH_WITHOUT_DRAWING = 58
+_GAP = 2
+"""Between two columns."""
 _PLOT_WIDTH, _PLOT_HEIGHT = 100, 14
 _MARKERS = ("braille", "dot", "x", "*")
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}
@@ -76,7 +79,8 @@ def _ratio_table(title: str, rows: Sequence[tuple[str, Comparison]], width: int)
     if is_drawn := width >= _WIDTH_OF_THE_REST + _MIN_DRAWING_WIDTH:
         table.add_column("− ↔ +", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("same", justify="right", no_wrap=True)
+    if is_counted := width >= _WIDTH_WITHOUT_DRAWING:
+        table.add_column("same", justify="right", no_wrap=True)
     values = [value for _, each in rows for value in (each.ratio, each.low, each.high) if value is not None]
     drawing_width = min(max(width - _WIDTH_OF_THE_REST, _MIN_DRAWING_WIDTH), _MAX_DRAWING_WIDTH)
     axis = around_one(values, 0, drawing_width - 1)
@@ -89,7 +93,7 @@ def _ratio_table(title: str, rows: Sequence[tuple[str, Comparison]], width: int)
             words.span(each.low, each.high),
             *([_drawn(each, axis)] if is_drawn else []),
             Text(each.verdict, style=_STYLES.get(each.verdict, "")),
-            f"{each.num_identical}/{each.num_pairs}",
+            *([f"{each.num_identical}/{each.num_pairs}"] if is_counted else []),
             style=style,
         )
     return table
@@ -134,8 +138,8 @@ def _side_table(report: Report, width: int) -> Table | None:
         return None
     # What nobody says has no column.
     names = [name for name in cells[0] if any(row[name] != words.UNKNOWN for row in cells)]
-    widths = [1 + max(len(text) for text in (*name.split("\n"), *(row[name] for row in cells))) for name in names]
-    names = [name for name, end in zip(names, accumulate(widths), strict=True) if end <= width]
+    widths = [_GAP + max(len(text) for text in (*name.split("\n"), *(row[name] for row in cells))) for name in names]
+    names = [name for name, end in zip(names, accumulate(widths), strict=True) if end <= width + _GAP]
     for name in names:
         table.add_column(name, justify="left" if name in ("", "side") else "right", no_wrap=True)
     num_overall = len(report.overall.sides)

@@ -214,10 +214,11 @@ def test_a_narrow_terminal_leaves_columns_out_and_cuts_no_number(width: int, mon
             return True
 
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", "xterm")  # of a dumb one the width is not asked
     out = Narrow()
     print_report(report_of(two_sided({"prose": [1.5] * 6})), out)
-    tables = [line for line in out.getvalue().splitlines() if line.startswith(("prose", "overall", " "))]
-    for number in ("1.50×", "50.0", "6/6"):
+    told = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    tables = [line for line in told.splitlines() if line.startswith(("prose", "overall", " "))]
+    for number in ("1.50×", "1.50–1.50", "50.0"):
         assert any(number in line for line in tables)
     assert not any("…" in line for line in tables)
