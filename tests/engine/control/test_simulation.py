@@ -102,6 +102,15 @@ def test_a_losing_drafter_costs_no_more_than_its_probes(name: str, rho: float) -
     assert run.depths(ROUNDS)[-400:].count(0) > 380
 
 
+@pytest.mark.parametrize(("name", "rate"), [("q4_1", 0.7), ("q4_1", 0.8), ("f16", 0.6)])
+def test_nor_does_one_that_nearly_pays(name: str, rate: float) -> None:
+    """It loses so little that each of its probes can be afforded, and all of them could not."""
+    machine = Machine(MACHINES[name], {"draft": 0.3}, noise=0.0)
+    assert best_speed(machine, rate, drafter="draft") == pytest.approx(1.0)
+    run = replay(machine, [{"draft": steady(rate)}], 8 * ROUNDS)
+    assert lost_to_probes(run, machine) <= 0.02
+
+
 @machines
 @pytest.mark.parametrize("at", [0, 60])
 def test_a_machine_that_slept_in_a_round_goes_on_as_before(name: str, at: int) -> None:
