@@ -216,6 +216,21 @@ def test_a_model_drafter_stops_where_its_next_token_would_not_pay() -> None:
     assert not decision.should_continue(decision.num_draft_tokens - 1, 0.99)
 
 
+@pytest.mark.parametrize(("context", "is_learned"), [(8, True), (500, False)])
+def test_what_a_drafter_needs_to_catch_up_is_no_cost_of_its_draft(context: int, is_learned: bool) -> None:
+    """It has not followed the text while another drafted, and reads what it missed first."""
+    machine = Machine(F16, {"draft": 0.05})
+    controller = Controller(machine.cost_model())
+    costs = []
+    for now, seconds in ((0, 0.2), (context, 2.0)):
+        depth = controller.plan([Candidate("s", now, [Offer("draft", 4)])])["s"].num_draft_tokens
+        assert depth
+        times = RoundTimes(1 + depth, machine.verify(1 + depth), {"draft": seconds})
+        controller.observe(times, [Outcome("s", [1] * (depth + 1), "draft", depth, depth, [None] * depth)])
+        costs.append(float(controller.cost.draft_s("draft", 1, 0.0)[4]))
+    assert (costs[1] > 1.05 * costs[0]) is is_learned
+
+
 def test_an_answer_that_ends_inside_its_draft_has_refused_nothing() -> None:
     experience = Experience()
     offer = Offer("draft", 8)
