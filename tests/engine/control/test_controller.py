@@ -176,6 +176,18 @@ def test_beside_rows_that_a_request_has_fixed_no_round_is_given_away_to_measure_
     assert decision.num_draft_tokens > 4
 
 
+def test_what_requests_have_fixed_is_no_fault_of_the_drafter() -> None:
+    """It was not asked whether that would pay, and nobody else has to do without it."""
+    machine = Machine(Q4_1)
+    controller = Controller(machine.cost_model())
+    for now in range(100):
+        controller.plan([Candidate("pinned", now, num_fixed=16)])
+        outcome = Outcome("pinned", [2], "suffix", 16, 0, [None] * 16)
+        controller.observe(RoundTimes(17, machine.verify(17)), [outcome])
+    assert not controller.paused()
+    assert controller.tally.measured_speedup is None
+
+
 def test_nothing_is_drafted_before_a_pass_has_been_timed() -> None:
     machine = Machine(F16)
     controller = Controller(CostModel(None, max_rows=20))
