@@ -73,6 +73,15 @@ def test_a_plain_round_now_and_then_keeps_the_comparison_true() -> None:
     assert verify_s[8] / verify_s[1] == pytest.approx(1.5 * 4.26, rel=0.12)
 
 
+def test_the_copy_of_a_state_is_followed_and_one_slow_copy_is_not() -> None:
+    cost = CostModel(CostTable((1, 2), (0,), ((1.0, 1.5),), rewind_s=0.5), max_rows=4)
+    cost.observe_rewind(1, 100.0)
+    assert cost.rewind_s < 0.7
+    for _ in range(60):
+        cost.observe_rewind(2, 2.0)
+    assert cost.rewind_s == pytest.approx(1.0, rel=0.01)
+
+
 def test_three_rows_are_filled_up_to_four_where_four_cost_less() -> None:
     verify_s = Machine(Q4_0).cost_model().verify_s(0)
     seconds, rows = filled(verify_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -180,6 +181,19 @@ def test_the_plain_speed_is_measured_again_now_and_then() -> None:
     gaps = [right - left for left, right in zip(plain, [*plain[1:], len(run.rounds)], strict=True)]
     assert max(gaps) <= PLAIN_EVERY + 1
     assert len(plain) <= 0.05 * len(run.rounds)
+
+
+def test_nor_is_that_put_off_for_good_when_probes_have_spent_all_there_is() -> None:
+    machine = Machine(MACHINES["f16"], {"draft": 0.05})
+    texts: list[Mapping[str, Rate]] = [{"draft": steady(0.02), "free": lambda now: 0.02 if now < 60 else 0.98}]
+    probes = [
+        now
+        for now, [record] in enumerate(replay(machine, texts, 60).rounds)
+        if record.decision.note == "a probe of a paused drafter"
+    ]
+    run = replay(machine, texts, 900, stalls={probes[-1]: 360_000.0})
+    plain = [60, *(now for now, depth in enumerate(run.depths()) if now > 60 and not depth), 900]
+    assert max(right - left for left, right in pairwise(plain)) <= 2 * PLAIN_EVERY
 
 
 @machines
