@@ -156,6 +156,14 @@ def test_a_wrong_calibration_is_put_right_by_the_clock(name: str) -> None:
 
 
 @machines
+def test_a_plain_speed_that_was_thought_far_too_low_is_put_right_soon(name: str) -> None:
+    """Measuring it looks dear, and is not."""
+    machine = Machine(MACHINES[name], noise=0.0)
+    run = replay(machine, [{"free": steady(0.05)}], 2 * ROUNDS, controller=Controller(machine.cost_model({1: 100.0})))
+    assert run.depths(ROUNDS).count(0) >= 0.9 * ROUNDS
+
+
+@machines
 def test_four_sequences_together_are_no_slower_than_plain_and_a_good_one_keeps_its_gain(name: str) -> None:
     machine = Machine(MACHINES[name])
     bad = replay(machine, [{"free": steady(0.05)} for _ in range(4)], ROUNDS)
