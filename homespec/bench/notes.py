@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from homespec.bench.meanwhile import of_daemon
 from homespec.bench.report import Comparison, Group
 from homespec.bench.runner import Run
-from homespec.bench.sides import OTHER, PLAIN, Side
+from homespec.bench.sides import AUTO, OTHER, PLAIN, Side
 from homespec.bench.summary import PREFILL_SLACK, same_prefill
 from homespec.bench.trial import Failure, FailureKind, Trial
 
@@ -18,10 +19,15 @@ LENGTH_TOLERANCE = 0.1
 
 
 def make_notes(overall: Group, sides: Sequence[Side], run: Run) -> list[str]:
-    return [*_of_drafting(overall, sides, run), *_of_failures(run), *_of_other(overall, run), *_of_daemon(sides, run)]
+    return [*_of_drafting(overall, sides, run), *_of_failures(run), *_of_other(overall, run), *of_daemon(sides, run)]
 
 
 def _of_drafting(overall: Group, sides: Sequence[Side], run: Run) -> Iterator[str]:
+    if any(side.swept and side.drafter == AUTO for side in sides):
+        yield (
+            f"with {AUTO} the D of a sweep is a ceiling, below which the controller goes on to decide: "
+            f"for fixed D name drafters, as in --drafter ngram,draft"
+        )
     for side in sides:
         result, compared = overall.sides.get(side.name), overall.comparison(side.name)
         if result and not result.drafted and side.drafter not in (None, "off") and side.max_draft_tokens != 0:
@@ -45,10 +51,12 @@ def _of_failures(run: Run) -> Iterator[str]:
     for (side, kind), failures in groups.items():
         names = ", ".join(failure.question_id for failure in failures[:MAX_NAMES])
         more = f" and {len(failures) - MAX_NAMES} more" if len(failures) > MAX_NAMES else ""
-        what = "were refused by" if kind is FailureKind.REFUSED else "failed on"
+        were = "was" if len(failures) == 1 else "were"
+        what = f"{were} refused by" if kind is FailureKind.REFUSED else "failed on"
+        are, first = ("is", "") if len(failures) == 1 else ("are", "the first: ")
         yield (
-            f"{len(failures)} prompts {what} {side} and are in none of its comparisons: {names}{more}; "
-            f"the first: {failures[0].message}"
+            f"{_counted(len(failures), 'prompt')} {what} {side} and {are} in none of its comparisons: {names}{more}; "
+            f"{first}{failures[0].message}"
         )
 
 
@@ -99,20 +107,5 @@ def _of_other_cache(theirs: Sequence[Trial], plain: Sequence[Trial]) -> Iterator
         )
 
 
-def _of_daemon(sides: Sequence[Side], run: Run) -> Iterator[str]:
-    """What else it did meanwhile."""
-    if run.unsettled:
-        what = " and ".join(run.unsettled)
-        yield f"the daemon was still measuring {what} when the bench began, which slows what runs beside it"
-    first, last = run.first_status, run.last_status
-    if first is None or last is None:
-        return
-    asked = sum(run.num_answering[side.name] for side in sides if side.is_ours)
-    others = last.counters.requests - first.counters.requests - asked
-    if others > 0:
-        yield f"the daemon answered {others} requests of others meanwhile: the times are not to be trusted"
-    models = [status.model.id if status.model else None for status in (first, last)]
-    if models[0] != models[1]:
-        yield f"the daemon went from {models[0]} to {models[1]} meanwhile: the sides are not of one model"
-    if last.engine.restarts > first.engine.restarts:
-        yield f"the engine was restarted meanwhile: {last.engine.last_exit}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import cycle
+from itertools import accumulate, cycle
 from typing import TextIO
 
 import plotext
@@ -23,6 +23,9 @@ from homespec.units import clean
 PIPE_WIDTH = 120
 _MIN_DRAWING_WIDTH, _MAX_DRAWING_WIDTH = 9, 33
 _WIDTH_OF_THE_REST = 68
+_WIDTH_WITHOUT_DRAWING = 58
+_GAP = 2
+"""Between two columns."""
 _PLOT_WIDTH, _PLOT_HEIGHT = 100, 14
 _MARKERS = ("braille", "dot", "x", "*")
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}
@@ -39,7 +42,7 @@ def print_report(report: Report, file: TextIO) -> None:
             console.print("", table)
     if hindsight := _hindsight_table(report, console.width):
         console.print("", hindsight)
-    console.print("", _side_table(report) or "no prompt was answered by all sides", "")
+    console.print("", _side_table(report, console.width) or "no prompt was answered by all sides", "")
     if curves := _curves(report, console.width):
         console.print(Text.from_ansi(curves))
     for line in _last_words(report):
@@ -70,12 +73,14 @@ def _hindsight_table(report: Report, width: int) -> Table | None:
 def _ratio_table(title: str, rows: Sequence[tuple[str, Comparison]], width: int) -> Table:
     table = _table(title)
     table.add_column("", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("ratio", justify="right")
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column("interval", justify="right", no_wrap=True)
-    table.add_column("− ↔ +", no_wrap=True)
+    if is_drawn := width >= _WIDTH_OF_THE_REST + _MIN_DRAWING_WIDTH:
+        table.add_column("− ↔ +", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("same", justify="right")
+    if is_counted := width >= _WIDTH_WITHOUT_DRAWING:
+        table.add_column("same", justify="right", no_wrap=True)
     values = [value for _, each in rows for value in (each.ratio, each.low, each.high) if value is not None]
     drawing_width = min(max(width - _WIDTH_OF_THE_REST, _MIN_DRAWING_WIDTH), _MAX_DRAWING_WIDTH)
     axis = around_one(values, 0, drawing_width - 1)
@@ -86,9 +91,9 @@ def _ratio_table(title: str, rows: Sequence[tuple[str, Comparison]], width: int)
             str(each.num_pairs),
             words.times(each.ratio),
             words.span(each.low, each.high),
-            _drawn(each, axis),
+            *([_drawn(each, axis)] if is_drawn else []),
             Text(each.verdict, style=_STYLES.get(each.verdict, "")),
-            f"{each.num_identical}/{each.num_pairs}",
+            *([f"{each.num_identical}/{each.num_pairs}"] if is_counted else []),
             style=style,
         )
     return table
@@ -119,8 +124,8 @@ def _drawn(each: Comparison, axis: Axis) -> Text:
     return Text("".join(cells), style=_STYLES.get(each.verdict, "dim"))
 
 
-def _side_table(report: Report) -> Table | None:
-    """None when no prompt was answered by all of them."""
+def _side_table(report: Report, width: int) -> Table | None:
+    """None when no prompt was answered by all of them. What has no room is left out, from the right."""
     table = _table("sides")
     # A sweep of many sides in every category fills screens: the page has them.
     groups = [report.overall] if any(side.swept for side in report.sides) else report.groups
@@ -133,6 +138,8 @@ def _side_table(report: Report) -> Table | None:
         return None
     # What nobody says has no column.
     names = [name for name in cells[0] if any(row[name] != words.UNKNOWN for row in cells)]
+    widths = [_GAP + max(len(text) for text in (*name.split("\n"), *(row[name] for row in cells))) for name in names]
+    names = [name for name, end in zip(names, accumulate(widths), strict=True) if end <= width + _GAP]
     for name in names:
         table.add_column(name, justify="left" if name in ("", "side") else "right", no_wrap=True)
     num_overall = len(report.overall.sides)

@@ -116,7 +116,8 @@ class Costs:
         return next((drafter for drafter in costly if id(drafter) not in self._measured_drafters), None)
 
     def _read(self, key: str) -> CostTable | None:
+        """None when there is nothing, or nothing that a calibration could have found."""
         with suppress(msgspec.ValidationError):
-            found = self._kept.get(key)
-            return None if found is None else msgspec.convert(found, CostTable)
+            table = msgspec.convert(self._kept.get(key), CostTable)
+            return table if table.is_sound else None
         return None

@@ -15,6 +15,7 @@ from homespec.engine.llama.context_params import ContextParams
 from homespec.engine.llama.library import library
 from homespec.engine.threads import usable_cpus
 from homespec.frames import EngineSettings
+from homespec.status import DECODING_WITH
 
 INTERVAL_S = 1.0
 GIVE_UP, TAKE_BACK = 2, 10
@@ -85,7 +86,7 @@ class CrowdWatch:
             return ""
         self._crew.size = self._count.current if self._count.current < self._count.most else None
         return (
-            f"decoding with {self._count.current} of {self._count.most} threads: other work takes {others:.1f} of "
+            f"{DECODING_WITH} {self._count.current} of {self._count.most} threads: other work takes {others:.1f} of "
             f"{self._count.num_cpus} CPUs"
         )
 

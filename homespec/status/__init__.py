@@ -25,6 +25,7 @@ from homespec.status.drafting import (
     VerifyTable,
 )
 from homespec.status.engine import (
+    DECODING_WITH,
     EXACTNESS_PENDING,
     EngineCounters,
     EngineSnapshot,
@@ -55,6 +56,7 @@ from homespec.status.request import (
 )
 
 __all__ = [
+    "DECODING_WITH",
     "EXACTNESS_PENDING",
     "Cause",
     "ChatFormat",

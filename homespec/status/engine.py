@@ -23,6 +23,8 @@ class StartCause(StrEnum):
     """A request came for another model."""
 
 
+DECODING_WITH = "decoding with"
+"""How an event begins that tells how many of its threads an engine leaves to other work: so many `of` so many."""
 EXACTNESS_PENDING = "being measured"
 """Part of the exactness reason while the engine measures, which it does when it is idle."""
 

@@ -77,9 +77,9 @@ def test_a_refused_prompt_is_in_no_pair_of_that_side_and_named(
     ]
     assert pairs(body) == ONE_LESS
     assert {side["num_answers"] for side in body["overall"]["sides"].values()} == {9}
-    sentence = "1 prompts were refused by other server and are in none of its comparisons: q3"
+    sentence = "1 prompt was refused by other server and is in none of its comparisons: q3"
     for text in (capsys.readouterr().out, page.read_text("utf-8"), "\n".join(body["notes"])):
-        assert f"{sentence}; the first: more than 4096 tokens" in text
+        assert f"{sentence}; more than 4096 tokens" in text
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_an_answer_that_breaks_off_twice_has_failed(options: Options, other: Dae
     assert pairs(body) == ONE_LESS
     [failure] = body["failures"]
     assert (failure["question_id"], failure["kind"]) == ("q3", "failed")
-    assert any("1 prompts failed on other server" in note for note in body["notes"])
+    assert any("1 prompt failed on other server" in note for note in body["notes"])
 
 
 def test_too_many_failures_and_nothing_can_be_told(

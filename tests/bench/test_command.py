@@ -138,7 +138,7 @@ def test_requests_of_others_are_noticed(daemon: Daemon, prompts: Path, tmp_path:
         run.wait_for_requests(daemon.url, 4)
         daemon.complete("hello", 2)
         body = json.loads(run.wait_out())
-    assert any("1 requests of others" in note for note in body["notes"])
+    assert any("1 request of others" in note for note in body["notes"])
 
 
 def test_a_refused_prompt_counts_nowhere_and_is_told(daemon: Daemon, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_refused_prompt_counts_nowhere_and_is_told(daemon: Daemon, tmp_path: P
     body = measured(bench(tmp_path, "--url", daemon.url, "--prompts", str(path), *SHORT, "--json", "-"))
     assert [failure["question_id"] for failure in body["failures"]] == ["long", "long"]
     assert {each["question_id"] for each in body["trials"]} == {"short"}
-    assert any("1 prompts were refused by plain" in note for note in body["notes"])
+    assert any("1 prompt was refused by plain" in note for note in body["notes"])
     assert not any("of others" in note for note in body["notes"])
 
 

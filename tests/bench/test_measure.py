@@ -70,6 +70,14 @@ async def test_tokens_are_counted_by_our_tokenizer_and_the_first_ones_apart(doub
     assert double.asked("/v1/chat/completions")[0].json["stream_options"] == {"include_usage": True}
 
 
+async def test_the_wait_for_the_first_text_is_no_part_of_the_speed(double: DaemonDouble) -> None:
+    double.chat = [delta(content="one two three"), END]
+    [turn, _] = (await asked(double)).turns
+    assert turn.time_to_first_token_s
+    assert turn.decode_s == 0.0
+    assert turn.num_timed_tokens == 0
+
+
 async def test_timings_of_llama_server_leave_out_what_was_cached(double: DaemonDouble) -> None:
     timings = {"prompt_n": 30, "cache_n": 20, "predicted_n": 9}
     double.chat = [delta(content="one"), sse(json.dumps({"choices": [], "timings": timings})), END]

@@ -12,8 +12,9 @@ from homespec.bench.reporter import make_report
 from homespec.bench.runner import Run
 from homespec.bench.sides import sides_of
 from homespec.bench.trial import Failure, FailureKind, Trial
+from homespec.status import DECODING_WITH, DraftState, Event, Status
 from tests.kits.trials import drafted, report_of, trial, turn, two_sided
-from tests.tui.snapshots import plain
+from tests.tui.snapshots import plain, speculating, squeezed
 
 AGAINST = sides_of(["auto"], None, (), against=True)
 
@@ -40,7 +41,7 @@ def test_failures_are_counted_and_named_by_side_and_kind() -> None:
     assert notes == (
         "12 prompts were refused by other server and are in none of its comparisons: "
         "q0, q1, q2, q3, q4, q5, q6, q7, q8, q9 and 2 more; the first: too long",
-        "1 prompts failed on auto and are in none of its comparisons: x; the first: cut",
+        "1 prompt failed on auto and is in none of its comparisons: x; cut",
     )
 
 
@@ -94,8 +95,57 @@ def test_what_the_daemon_did_meanwhile() -> None:
     assert notes[0] == "of the file"
     for fragment in (
         "measuring its exactness and its costs",
-        "answered 1 requests of others",
+        "answered 1 request of others",
         "killed by signal 9",
         "to another",
     ):
         assert any(fragment in note for note in notes)
+
+
+def told_of(first: Status, last: Status) -> tuple[str, ...]:
+    run = Run(trials=[trial("plain", "q")], first_status=first, last_status=last)
+    return make_report(Options(url="u"), "u", [], AGAINST, run, 0.0).notes
+
+
+@pytest.mark.parametrize(
+    ("events", "is_told"),
+    [
+        ([(-9.0, "1 of 2")], True),
+        ([(-9.0, "1 of 2"), (-8.0, "2 of 2")], False),
+        ([(-9.0, "2 of 2"), (3.0, "1 of 2"), (5.0, "2 of 2")], True),
+        ([(3.0, "2 of 2")], True),
+    ],
+)
+def test_other_work_on_the_machine_is_told(events: list[tuple[float, str]], is_told: bool) -> None:
+    status = plain()
+    told = [
+        Event(status.time_unix + after, "engine", f"{DECODING_WITH} {threads} threads: other work takes 1.0 of 2 CPUs")
+        for after, threads in events
+    ]
+    notes = told_of(status, replace(status, events=tuple(told)))
+    assert any("the engine was decoding with" in note for note in notes) is is_told
+
+
+def test_a_drafter_that_came_or_went_is_told() -> None:
+    ready, dropped = speculating(), squeezed()
+    assert ready.speculation is not None
+    loaded = [replace(each, state=DraftState.READY) for each in ready.speculation.drafters]
+    ready = replace(ready, speculation=replace(ready.speculation, drafters=tuple(loaded)))
+    assert any("went meanwhile (dropped: 96.0 MiB free" in note for note in told_of(ready, dropped))
+    assert any("came meanwhile" in note for note in told_of(dropped, ready))
+    assert not any("meanwhile" in note for note in told_of(ready, ready))
+    assert dropped.memory is not None
+    assert dropped.memory.monitor is not None
+    [transition] = dropped.memory.monitor.transitions
+    before, after = (transition.time_unix - 1, transition.time_unix + 1)
+    there_and_back = replace(ready, memory=dropped.memory)
+    assert any("came or went" in note for note in told_of(replace(ready, time_unix=before), there_and_back))
+    assert not any("came or went" in note for note in told_of(replace(ready, time_unix=after), there_and_back))
+
+
+def test_a_sweep_of_auto_has_no_fixed_d() -> None:
+    def notes(drafter: str) -> str:
+        return " ".join(report_of([trial("plain", "q")], sides_of([drafter], None, (0, 1, 3), against=False)).notes)
+
+    assert "is a ceiling" in notes("auto")
+    assert "is a ceiling" not in notes("ngram")

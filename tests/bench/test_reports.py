@@ -205,3 +205,20 @@ def test_the_page_draws_what_a_pass_costs_for_each_context() -> None:
     assert "32 tokens of context" in page
     assert "1024 tokens of context" in page
     assert "milliseconds over rows of a target pass" in page
+
+
+@pytest.mark.parametrize("width", [40, 50, 66, 76])
+def test_a_narrow_terminal_leaves_columns_out_and_cuts_no_number(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Narrow(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")  # of a dumb one the width is not asked
+    out = Narrow()
+    print_report(report_of(two_sided({"prose": [1.5] * 6})), out)
+    told = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    tables = [line for line in told.splitlines() if line.startswith(("prose", "overall", " "))]
+    for number in ("1.50×", "1.50–1.50", "50.0"):
+        assert any(number in line for line in tables)
+    assert not any("…" in line for line in tables)

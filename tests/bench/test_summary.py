@@ -10,6 +10,7 @@ from homespec.bench.summary import summarise
 from homespec.bench.trial import Trial
 from homespec.bench.verdict import Verdict
 from homespec.errors import ExitCode
+from homespec.stats import DraftStats
 from tests.kits.trials import drafted, report_of, trial, turn, two_sided
 
 SIDES = sides_of(["auto"], None, (), against=False)
@@ -29,6 +30,38 @@ def test_what_drafting_did_is_counted_over_all_answers() -> None:
     assert result.verify_ms_per_round == pytest.approx(10.0)
     assert result.drafters == {"ngram": 240}
     assert result.peak_rss_bytes == 2000
+
+
+def test_rounds_without_a_draft_count_for_the_acceptance_length() -> None:
+    """A drafter that is right now and then is not as good as one that is right all the time."""
+    one = turn(rounds=80, stats=DraftStats(10, 20, 20, [10, 10]))
+    overall, _ = summarise([trial("plain", "q"), Trial("q", "prose", "auto", (one,))], SIDES)
+    assert overall.sides["auto"].acceptance_length == 1 + 20 / 80
+    assert overall.sides["auto"].acceptance_per_position == [1.0, 1.0]
+
+
+def test_of_memory_the_most_is_told() -> None:
+    trials = [replace(trial("plain", f"q{size}"), engine_rss_bytes=size) for size in (3000, 9000, 1000)]
+    overall, _ = summarise(trials, SIDES)
+    assert overall.sides["plain"].peak_rss_bytes == 9000
+
+
+def test_answers_of_other_lengths_are_compared_too_and_are_not_the_same() -> None:
+    """A second turn that differs makes another answer."""
+    plain = [replace(trial("plain", f"q{i}"), turns=(turn(), turn())) for i in range(5)]
+    longer = turn(100.0, text="other", num_tokens=201, decode_s=2.0)
+    auto = [Trial(f"q{i}", "prose", "auto", (turn(100.0), longer)) for i in range(5)]
+    compared = summarise([*plain, *auto], SIDES)[0].comparison("auto")
+    assert compared is not None
+    assert (compared.num_pairs, compared.num_untimed, compared.num_identical) == (5, 0, 0)
+    assert compared.ratio == pytest.approx(2.0)
+    assert compared.length_ratio == pytest.approx(302 / 202)
+
+
+def test_categories_have_wider_intervals_than_all_of_them_together_would_need() -> None:
+    ratios = [0.9, 1.0, 1.1, 1.2, 1.0, 0.95]
+    overall, categories = summarise(two_sided({"edit": ratios, "prose": ratios}), SIDES)
+    assert [group.comparisons[0].level for group in (overall, *categories)] == [0.95, 0.975, 0.975]
 
 
 def test_plain_answers_take_one_row_per_token_and_say_nothing_of_drafts() -> None:

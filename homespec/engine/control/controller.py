@@ -35,6 +35,10 @@ _NEW_NUMBERS_EVERY = 16
 """Rounds between new numbers for the reason of a pause."""
 _MAX_TO_FOLLOW = 24
 """A drafter that has more tokens than this to catch up with does not show what a draft costs."""
+_STOOD_STILL = 32.0
+"""Plain rounds that a part of a round counts for at most: what takes longer, a machine that sleeps or a process that is
+stopped, says nothing of drafts, and would use up the time for probes of hours.
+"""
 
 
 @dataclass(slots=True)
@@ -87,6 +91,8 @@ class Controller:
         """Learn from the round that was planned."""
         started = time.perf_counter()
         plan, self._plan = self._plan, None
+        if plan is not None:
+            times = times.at_most(_STOOD_STILL * plan.prices.plain_s)
         self.cost.observe_verify(times.rows, plan.context if plan is not None else 0.0, times.verify_s)
         if plan is not None:
             self._learn(plan, times, outcomes)
@@ -170,8 +176,12 @@ class Controller:
     def _is_plain_due(self, plan: _Plan) -> bool:
         if not self._plain_times.is_due(self._now) or not any(plan.depths.values()):
             return False
-        loss_s = plan.prices.plain_s - plan.prices.num_sequences / plan.choice.speed
-        if self._restraint.can_afford(loss_s):
+        if plan.prices.num_rows > plan.prices.num_sequences:
+            return False  # with what a request has fixed there is no plain round
+        # Fewer rows take no longer, whatever is thought of them: what looks too dear to measure may just be wrong.
+        plain_s = min(plan.prices.plain_s, plan.choice.seconds)
+        loss_s = plain_s - plan.prices.num_sequences / plan.choice.speed
+        if self._restraint.can_afford(loss_s) or self._plain_times.is_overdue(self._now):
             self._restraint.spend(loss_s)
             return True
         return False
@@ -245,17 +255,19 @@ class Controller:
         for outcome in outcomes:
             self._experience.learn(plan.candidates[outcome.sequence_id], outcome)
         spent_s = times.total_s
-        self._pay(plan, spent_s, outcomes, len(drafted))
+        self._pay(plan, spent_s, outcomes)
         if not drafted:
             self._plain_times.seen(self._now, times.verify_s / plan.prices.plain_s)
         self._settle(plan, spent_s, outcomes, drafted)
 
-    def _pay(self, plan: _Plan, spent_s: float, outcomes: Sequence[Outcome], num_drafted: int) -> None:
-        """What each sequence has won or lost by a guess, or would have."""
+    def _pay(self, plan: _Plan, spent_s: float, outcomes: Sequence[Outcome]) -> None:
+        """What each sequence has won or lost by a guess, or would have. What requests have fixed costs nobody."""
         not_guessed = {CERTAIN, *plan.prices.draft_s}
-        lost = (spent_s / plan.prices.sequences_s - 1.0) / max(num_drafted, 1)
+        offers_of = {name: candidate.offers for name, candidate in plan.candidates.items()}
+        num_bets = sum(1 for outcome in outcomes if outcome.num_draft_tokens and offers_of[outcome.sequence_id])
+        lost = (spent_s - plan.prices.plain_s) / plan.prices.sequences_s / max(num_bets, 1)
         for outcome in outcomes:
-            offers = plan.candidates[outcome.sequence_id].offers
+            offers = offers_of[outcome.sequence_id]
             if outcome.num_draft_tokens and offers and outcome.drafter not in not_guessed:
                 won = (len(outcome.kept) - 1) / plan.prices.num_sequences
                 self._purses.settle(outcome.sequence_id, won - lost)

@@ -6,6 +6,7 @@ whatever was measured, because three rows may cost more than four.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,20 @@ class CostTable:
     """Beside the pass, for each sequence that drafts: keeping a recurrent state, and putting it back."""
     num_runs: int = 1
     """Measurements that these are the fastest times of."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether choices can be made from it: a table out of a file may say anything."""
+        times = [seconds for line in self.seconds for seconds in line]
+        return (
+            self.rows[:1] == (1,)
+            and _is_rising(self.rows)
+            and _is_rising(self.contexts)
+            and len(self.seconds) == len(self.contexts) > 0
+            and all(len(line) == len(self.rows) for line in self.seconds)
+            and all(0 < seconds < math.inf for seconds in times)
+            and 0 <= self.rewind_s < math.inf
+        )
 
     def dense(self, max_rows: int) -> Seconds:
         """Seconds, shape (contexts, max_rows + 1): by row count, and 0 for none."""
@@ -221,6 +236,10 @@ def filled(verify_s: Seconds, least_rows: int = 1) -> tuple[Seconds, NDArray[np.
     return verify_s[np.minimum(rows, last)], rows
 
 
+def _is_rising(values: Sequence[int]) -> bool:
+    return all(left < right for left, right in pairwise(values))
+
+
 def _over_rows(knots: Sequence[int], seconds: Sequence[float], last: int) -> Seconds:
     """Linear between knots and from 0 up to the first; beyond the last the mean slope of the second half goes on."""
     wanted = np.arange(last + 1, dtype=np.float64)
@@ -232,5 +251,5 @@ def _over_rows(knots: Sequence[int], seconds: Sequence[float], last: int) -> Sec
         slope = (seconds[-1] - seconds[earlier]) / span if span else seconds[-1] / knots[-1]
         beyond = wanted > knots[-1]
         dense[beyond] = seconds[-1] + max(slope, 0.0) * (wanted[beyond] - knots[-1])
-    assert all(left < right for left, right in pairwise(knots))
+    assert _is_rising(knots)
     return dense

@@ -119,3 +119,11 @@ class RoundTimes:
     @property
     def total_s(self) -> float:
         return self.verify_s + self.rewind_s + sum(self.draft_s.values())
+
+    def at_most(self, limit_s: float) -> RoundTimes:
+        """The same with no part longer than that."""
+        parts = (self.verify_s, self.rewind_s, *self.draft_s.values())
+        if max(parts) <= limit_s:
+            return self
+        draft_s = {name: min(seconds, limit_s) for name, seconds in self.draft_s.items()}
+        return RoundTimes(self.rows, min(self.verify_s, limit_s), draft_s, min(self.rewind_s, limit_s))

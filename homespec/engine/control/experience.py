@@ -67,7 +67,8 @@ class Experience:
 
     def num_to_follow(self, candidate: Candidate, drafter: str) -> int:
         """Tokens of the sequence that went by while the drafter was not asked; it must decode them first."""
-        return candidate.context - self._followed.setdefault((candidate.sequence_id, drafter), candidate.context)
+        followed = self._followed.setdefault((candidate.sequence_id, drafter), candidate.context)
+        return max(candidate.context - followed, 0)
 
     def forget(self, sequence_id: str) -> None:
         """The sequence is over; what was learned of the drafters stays."""

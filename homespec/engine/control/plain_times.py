@@ -23,6 +23,10 @@ class PlainTimes:
     def is_due(self, now: int) -> bool:
         return self.age(now) >= self._wait
 
+    def is_overdue(self, now: int) -> bool:
+        """Whatever it costs: a wrong plain speed may be what makes it look too dear."""
+        return self.age(now) >= 2 * PLAIN_EVERY
+
     def seen(self, now: int, ratio: float) -> None:
         """A plain round took `ratio` times what it was thought to."""
         if self.is_due(now):

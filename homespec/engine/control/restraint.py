@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from homespec.engine.control.pause import Ledger, Pause
+from homespec.engine.control.pause import LONGEST_WAIT, Ledger, Pause
 
 PROBE_SHARE = 0.015
 """Of all decoding time. The promise is 2 %: a probe is known to be over only when it is paid."""
@@ -50,7 +50,7 @@ class Restraint:
         lost = self._lost[drafter]
         if lost.is_due(now):
             lost.end()
-            lost.wait *= 4  # twice as long as the last time, if it loses again
+            lost.wait = min(lost.wait * 4, LONGEST_WAIT)  # twice as long as the last time, if it loses again
             self._ledgers[drafter] = Ledger()
         return not lost.is_on
 

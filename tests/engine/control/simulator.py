@@ -7,7 +7,7 @@ right.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -102,10 +102,12 @@ def replay(
     controller: Controller | None = None,
     seed: int = 0,
     adversary: bool = False,
+    stalls: Mapping[int, float] | None = None,
 ) -> Run:
     """One sequence per text; a text has a rate for each drafter. Drafters without a draft cost are free.
 
-    adversary: whatever is bet on is wrong, and whatever is not would have been right.
+    adversary: whatever is bet on is wrong, and whatever is not would have been right. stalls: seconds by round for
+    which the machine stands still in it; no time of the run, for nobody decodes.
     """
     random = np.random.default_rng(seed)
     controller = controller or Controller(machine.cost_model())
@@ -137,7 +139,8 @@ def replay(
         rows = controller.rows_to_decode(rows)
         rewind_s = machine.rewind * sum(outcome.num_draft_tokens > 0 for outcome in outcomes)
         times = RoundTimes(rows, machine.verify(rows) * _noise(random, machine.noise), draft_s, rewind_s)
-        controller.observe(times, outcomes)
+        stall_s = (stalls or {}).get(now, 0.0)
+        controller.observe(replace(times, verify_s=times.verify_s + stall_s), outcomes)
         run.rounds.append(records)
         run.seconds.append(times.total_s)
         run.plain_s += sum(record.num_tokens for record in records) * machine.verify(len(texts)) / len(texts)

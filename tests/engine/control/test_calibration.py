@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from homespec.engine.control.calibration import SHORT, Calibration
 from homespec.engine.costs import Costs
-from homespec.engine.kept import Kept
+from homespec.engine.kept import Kept, context_key
 from tests.kits.engines import Driver, ask, running
 from tests.kits.models import Models
 
@@ -86,8 +87,24 @@ def test_the_costs_of_an_earlier_run_are_used(engine: Driver, tmp_path: Path) ->
     last = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
     assert last.source == "kept"
     assert last.controller.cost.table == third.controller.cost.table
-    (tmp_path / "costs.json").write_text('{"broken": 1}')
-    assert Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path)).source == "unknown"
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        1,
+        {},
+        {"rows": [1, 2], "contexts": [32], "seconds": [[0.0, 0.0]]},
+        {"rows": [1, 4, 2], "contexts": [32], "seconds": [[1.0, 2.0, 3.0]]},
+        {"rows": [1, 2], "contexts": [32], "seconds": [[1.0, float("nan")]]},
+        {"rows": [1, 2], "contexts": [32, 512], "seconds": [[1.0, 2.0]]},
+    ],
+)
+def test_kept_costs_that_are_none_are_measured_anew(engine: Driver, tmp_path: Path, kept: object) -> None:
+    (tmp_path / "costs.json").write_text(json.dumps({context_key(engine.context): kept}))
+    costs = Costs(engine.context, engine.roster, kept=Kept("costs", tmp_path))
+    assert costs.source == "unknown"
+    assert costs.is_pending
 
 
 def test_costs_of_fewer_threads_are_used_and_not_kept(engine: Driver, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homespec.engine.control.choose import PREMIUM, Bet, choose
+from homespec.engine.control.choose import PREMIUM, Bet, choose, pays
 from homespec.engine.control.cost import Seconds
 from homespec.engine.control.prices import Prices
 from tests.engine.control.simulator import MACHINES, Machine
@@ -149,3 +149,17 @@ def test_there_is_no_choice_without_room_or_bets() -> None:
         choice = choose(bets, num_tokens=1, num_rows=1, verify_s=verify_s, draft_s={})
         assert choice.num_draft_tokens == (0,) * len(bets)
         assert choice.speed == 1.0
+
+
+@pytest.mark.parametrize(("speed", "depth"), [(1.02, 0), (1.05, 1)])
+def test_a_draft_that_costs_nothing_to_make_must_promise_more_than_to_be_even(speed: float, depth: int) -> None:
+    """Of many D and drafters the best is in part the one that is overrated most; those that take time are paused."""
+    verify_s = np.array([0.0, 1.0, 1.5])
+    chance = 1.5 * speed - 1.0
+    free = choose([Bet("free", [chance])], num_tokens=1, num_rows=1, verify_s=verify_s, draft_s={})
+    assert free.num_draft_tokens == (depth,)
+    assert not pays(1.02, 1.0, takes_time=False)
+    assert pays(1.02, 1.0, takes_time=True)
+    draft_s = {"draft": np.array([0.0, 1e-6])}
+    costly = choose([Bet("draft", [chance])], num_tokens=1, num_rows=1, verify_s=verify_s, draft_s=draft_s)
+    assert costly.num_draft_tokens == (1,)

@@ -13,6 +13,7 @@ from homespec.engine.control.decision import (
     DOES_NOT_PAY,
     NOT_MEASURED,
     PAUSED,
+    PLAIN_MEASURED,
     Candidate,
     Decision,
     Offer,
@@ -159,6 +160,34 @@ def test_rows_that_a_request_has_fixed_are_counted() -> None:
     assert "pinned" not in decisions
 
 
+def test_beside_rows_that_a_request_has_fixed_no_round_is_given_away_to_measure_the_plain_speed() -> None:
+    """A round in which others draft anyway shows nothing of it, however often it is tried."""
+    machine = Machine(F16)
+    controller = Controller(machine.cost_model())
+    reasons = []
+    for now in range(300):
+        decision = controller.plan([Candidate("pinned", now, num_fixed=4), Candidate("s", now, [free()])])["s"]
+        depth = decision.num_draft_tokens
+        reasons.append(decision.reason)
+        pinned = Outcome("pinned", [1] * 5, "draft", 4, 4, [None] * 4)
+        outcome = Outcome("s", [1] * (depth + 1), decision.drafter, depth, depth, [None] * depth)
+        controller.observe(RoundTimes(6 + depth, machine.verify(6 + depth)), [pinned, outcome])
+    assert PLAIN_MEASURED not in reasons
+    assert decision.num_draft_tokens > 4
+
+
+def test_what_requests_have_fixed_is_no_fault_of_the_drafter() -> None:
+    """It was not asked whether that would pay, and nobody else has to do without it."""
+    machine = Machine(Q4_1)
+    controller = Controller(machine.cost_model())
+    for now in range(100):
+        controller.plan([Candidate("pinned", now, num_fixed=16)])
+        outcome = Outcome("pinned", [2], "suffix", 16, 0, [None] * 16)
+        controller.observe(RoundTimes(17, machine.verify(17)), [outcome])
+    assert not controller.paused()
+    assert controller.tally.measured_speedup is None
+
+
 def test_nothing_is_drafted_before_a_pass_has_been_timed() -> None:
     machine = Machine(F16)
     controller = Controller(CostModel(None, max_rows=20))
@@ -197,6 +226,21 @@ def test_a_model_drafter_stops_where_its_next_token_would_not_pay() -> None:
     assert decision.should_continue(0, 0.95)
     assert not decision.should_continue(1, 0.02)
     assert not decision.should_continue(decision.num_draft_tokens - 1, 0.99)
+
+
+@pytest.mark.parametrize(("context", "is_learned"), [(8, True), (500, False)])
+def test_what_a_drafter_needs_to_catch_up_is_no_cost_of_its_draft(context: int, is_learned: bool) -> None:
+    """It has not followed the text while another drafted, and reads what it missed first."""
+    machine = Machine(F16, {"draft": 0.05})
+    controller = Controller(machine.cost_model())
+    costs = []
+    for now, seconds in ((0, 0.2), (context, 2.0)):
+        depth = controller.plan([Candidate("s", now, [Offer("draft", 4)])])["s"].num_draft_tokens
+        assert depth
+        times = RoundTimes(1 + depth, machine.verify(1 + depth), {"draft": seconds})
+        controller.observe(times, [Outcome("s", [1] * (depth + 1), "draft", depth, depth, [None] * depth)])
+        costs.append(float(controller.cost.draft_s("draft", 1, 0.0)[4]))
+    assert (costs[1] > 1.05 * costs[0]) is is_learned
 
 
 def test_an_answer_that_ends_inside_its_draft_has_refused_nothing() -> None:

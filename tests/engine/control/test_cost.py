@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -67,6 +71,15 @@ def test_a_plain_round_now_and_then_keeps_the_comparison_true() -> None:
     verify_s = cost.verify_s(0)
     assert verify_s[8] == pytest.approx(1.5 * 4.26, rel=0.03)
     assert verify_s[8] / verify_s[1] == pytest.approx(1.5 * 4.26, rel=0.12)
+
+
+def test_the_copy_of_a_state_is_followed_and_one_slow_copy_is_not() -> None:
+    cost = CostModel(CostTable((1, 2), (0,), ((1.0, 1.5),), rewind_s=0.5), max_rows=4)
+    cost.observe_rewind(1, 100.0)
+    assert cost.rewind_s < 0.7
+    for _ in range(60):
+        cost.observe_rewind(2, 2.0)
+    assert cost.rewind_s == pytest.approx(1.0, rel=0.01)
 
 
 def test_three_rows_are_filled_up_to_four_where_four_cost_less() -> None:
@@ -143,3 +156,27 @@ def test_a_measurement_that_ran_out_of_time_gives_way_to_a_whole_one() -> None:
     for left, right, expected in ((short, whole, whole), (whole, short, whole), (more_rows, short, more_rows)):
         merged = fastest(left, right)
         assert (merged.seconds, merged.num_runs) == (expected.seconds, 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": ()},
+        {"rows": (2, 4, 8)},
+        {"rows": (1, 8, 4)},
+        {"rows": (1, 4)},
+        {"contexts": (32, 32)},
+        {"contexts": (32,)},
+        {"contexts": (), "seconds": ()},
+        {"seconds": ((0.0, 0.0, 0.0), (1.0, 2.0, 3.0))},
+        {"seconds": ((1.0, math.nan, 3.0), (1.0, 2.0, 3.0))},
+        {"seconds": ((1.0, 2.0, math.inf), (1.0, 2.0, 3.0))},
+        {"seconds": ((1.0, -2.0, 3.0), (1.0, 2.0, 3.0))},
+        {"rewind_s": -1.0},
+        {"rewind_s": math.nan},
+    ],
+)
+def test_a_table_that_nobody_can_have_measured_is_told(change: dict[str, Any]) -> None:
+    sound = CostTable((1, 4, 8), (32, 512), ((1.0, 2.0, 3.0), (3.0, 2.0, 1.0)))
+    assert sound.is_sound
+    assert not replace(sound, **change).is_sound

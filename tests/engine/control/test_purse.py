@@ -112,3 +112,23 @@ def test_only_guesses_are_paid_for(drafter: str | None, is_right: bool) -> None:
     depth = controller.plan([Candidate("s", 200, [sure])])["s"].num_draft_tokens
     assert depth
     assert machine.verify(1 + depth) <= 1.0 + START + 10 * 0.02
+
+
+@machines
+def test_nobody_pays_for_what_another_request_has_fixed(name: str) -> None:
+    """Its rows are decoded in any case; a draft beside them loses only what it adds."""
+    machine = Machine(MACHINES[name], noise=0.0)
+    alone, beside = (Controller(machine.cost_model()) for _ in range(2))
+    for now in range(6):
+        for controller, num_fixed in ((alone, 0), (beside, 12)):
+            candidates = [Candidate("s", now, [Offer("ngram", 1, [1], [0.99])])]
+            outcomes = [Outcome("s", [1, 1], "ngram", 1, 1, [0.99])]
+            if num_fixed:
+                candidates.append(Candidate("pinned", now, num_fixed=num_fixed))
+                outcomes.append(Outcome("pinned", [2], "draft", num_fixed, 0, [None] * num_fixed))
+            controller.plan(candidates)
+            rows = len(candidates) + num_fixed + 1
+            controller.observe(RoundTimes(rows, machine.verify(rows)), outcomes)
+    sure = Offer("ngram", CEILING, [1] * CEILING, [0.99] * CEILING)
+    depths = [each.plan([Candidate("s", 6, [sure])])["s"].num_draft_tokens for each in (alone, beside)]
+    assert depths[1] >= depths[0] - 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -101,6 +103,33 @@ def test_a_losing_drafter_costs_no_more_than_its_probes(name: str, rho: float) -
     assert run.depths(ROUNDS)[-400:].count(0) > 380
 
 
+@pytest.mark.parametrize(("name", "rate"), [("q4_1", 0.7), ("q4_1", 0.8), ("f16", 0.6)])
+def test_nor_does_one_that_nearly_pays(name: str, rate: float) -> None:
+    """It loses so little that each of its probes can be afforded, and all of them could not."""
+    machine = Machine(MACHINES[name], {"draft": 0.3}, noise=0.0)
+    assert best_speed(machine, rate, drafter="draft") == pytest.approx(1.0)
+    run = replay(machine, [{"draft": steady(rate)}], 8 * ROUNDS)
+    assert lost_to_probes(run, machine) <= 0.02
+
+
+@machines
+@pytest.mark.parametrize("at", [0, 60])
+def test_a_machine_that_slept_in_a_round_goes_on_as_before(name: str, at: int) -> None:
+    """Of a probe, too: an hour is no loss that a drafter has to pay back."""
+    machine = Machine(MACHINES[name], {"draft": 0.05})
+    texts: list[Mapping[str, Rate]] = [{"draft": lambda now: 0.02 if now < 400 else 0.97}]
+    probes = [now for now, depth in enumerate(replay(machine, texts, 400).depths()) if depth]
+    for stalled in (at, probes[0], probes[-1]):
+        controller = Controller(machine.cost_model())
+        run = replay(machine, texts, 5000, controller=controller, stalls={stalled: 360_000.0})
+        assert median(run.depths(4000)) >= 3
+        assert controller.tally.measured_speedup is not None
+        assert controller.tally.measured_speedup >= 1.2
+    asleep = replay(machine, [{"free": steady(0.9)}], ROUNDS, stalls={at: 360_000.0})
+    awake = replay(machine, [{"free": steady(0.9)}], ROUNDS)
+    assert asleep.speed >= 0.95 * awake.speed
+
+
 def test_a_drafter_that_never_paid_is_found_out_when_it_does() -> None:
     machine = Machine(MACHINES["f16"], {"draft": 0.05})
     run = replay(machine, [{"draft": lambda now: 0.05 if now < 400 else 0.97}], 3 * ROUNDS)
@@ -124,6 +153,14 @@ def test_a_wrong_calibration_is_put_right_by_the_clock(name: str) -> None:
     best = best_speed(machine, 0.4)
     assert run.speed * 1.03 >= 0.9 * best
     assert expected_speed(machine, 0.4, round(median(run.depths(ROUNDS)))) >= 0.95 * best
+
+
+@machines
+def test_a_plain_speed_that_was_thought_far_too_low_is_put_right_soon(name: str) -> None:
+    """Measuring it looks dear, and is not."""
+    machine = Machine(MACHINES[name], noise=0.0)
+    run = replay(machine, [{"free": steady(0.05)}], 2 * ROUNDS, controller=Controller(machine.cost_model({1: 100.0})))
+    assert run.depths(ROUNDS).count(0) >= 0.9 * ROUNDS
 
 
 @machines
@@ -152,6 +189,19 @@ def test_the_plain_speed_is_measured_again_now_and_then() -> None:
     gaps = [right - left for left, right in zip(plain, [*plain[1:], len(run.rounds)], strict=True)]
     assert max(gaps) <= PLAIN_EVERY + 1
     assert len(plain) <= 0.05 * len(run.rounds)
+
+
+def test_nor_is_that_put_off_for_good_when_probes_have_spent_all_there_is() -> None:
+    machine = Machine(MACHINES["f16"], {"draft": 0.05})
+    texts: list[Mapping[str, Rate]] = [{"draft": steady(0.02), "free": lambda now: 0.02 if now < 60 else 0.98}]
+    probes = [
+        now
+        for now, [record] in enumerate(replay(machine, texts, 60).rounds)
+        if record.decision.note == "a probe of a paused drafter"
+    ]
+    run = replay(machine, texts, 900, stalls={probes[-1]: 360_000.0})
+    plain = [60, *(now for now, depth in enumerate(run.depths()) if now > 60 and not depth), 900]
+    assert max(right - left for left, right in pairwise(plain)) <= 2 * PLAIN_EVERY
 
 
 @machines
