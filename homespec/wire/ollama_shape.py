@@ -67,7 +67,7 @@ class OllamaShape:
         return []
 
     def failure(self, info: ErrorInfo) -> list[dict[str, Any]]:
-        return [{"error": info.message}]
+        return [flat_error(info)]
 
     def _parts(self, pieces: list[Piece]) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
@@ -122,6 +122,11 @@ class OllamaShape:
             "eval_duration": round(timings.predicted_ms * _NS_PER_MS),
             **extras(finished),
         }
+
+
+def flat_error(info: ErrorInfo) -> dict[str, Any]:
+    """Ollama's clients show `error` as it is: a text. What the OpenAI shape has inside it stands beside it."""
+    return {"error": info.message, "type": info.type, "param": info.param, "code": info.code}
 
 
 def loaded(model: str, *, is_chat: bool, is_kept: bool) -> dict[str, Any]:

@@ -165,18 +165,35 @@ def test_options_without_effect_are_said(thinker: Daemon) -> None:
         ("/api/generate", {"prompt": "a", "context": [1]}, "context"),
         ("/api/generate", {"prompt": 5}, "prompt"),
         ("/api/embed", {"input": "a"}, "model"),
-        ("/v1/embeddings", {"input": "a"}, "model"),
     ],
 )
 def test_what_cannot_be_honoured_is_named(thinker: Daemon, path: str, body: Any, param: str) -> None:
     response = thinker.post(path, body)
     assert response.status_code == 400, response.text
-    assert response.json()["error"]["param"] == param
+    assert response.json()["param"] == param
 
 
 @pytest.mark.parametrize("options", [{"num_predict": -1}, {"num_predict": 0}, {"seed": -1, "num_predict": -2}])
 def test_what_asks_for_no_limit_and_no_seed_has_none(client: ollama.Client, options: dict[str, int]) -> None:
     assert client.chat(MODEL, HI, options=GREEDY | options).message.content == "cd"
+
+
+def test_a_refusal_is_a_text_as_clients_show_it(client: ollama.Client, thinker: Daemon) -> None:
+    with pytest.raises(ollama.ResponseError) as caught:
+        client.chat("other", HI)
+    assert caught.value.error.startswith("model 'other' is not served here")
+    assert caught.value.status_code == 404
+    answers = (
+        thinker.post("/api/chat", {"messages": 5}),
+        thinker.post("/api/embed", {"input": "a"}),
+        httpx.post(f"{thinker.url}/api/show", content="{}"),
+        httpx.get(f"{thinker.url}/api/chat"),
+        httpx.get(f"{thinker.url}/api/nowhere"),
+        httpx.get(f"{thinker.url}/api/tags", headers={"host": "evil.example"}),
+    )
+    for answer, status in zip(answers, (400, 400, 415, 405, 404, 403), strict=True):
+        assert (answer.status_code, set(answer.json())) == (status, {"error", "type", "param", "code"})
+        assert isinstance(answer.json()["error"], str)
 
 
 def test_models_are_fetched_elsewhere(client: ollama.Client) -> None:
