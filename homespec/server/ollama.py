@@ -18,7 +18,7 @@ from homespec.offers import Offer
 from homespec.server.body import JsonRoute
 from homespec.server.document import BODY, ENGINE, LINES, OLLAMA, ollama_answers
 from homespec.server.generate import generate
-from homespec.server.ollama_facts import card_of, card_of_file
+from homespec.server.ollama_facts import card_of, card_of_file, details_of
 from homespec.server.services import PartitionDep, Services, ServicesDep
 from homespec.server.sse import line_stream
 from homespec.server.target import Target, load, plan_of, target_of
@@ -158,7 +158,7 @@ def _card(services: Services, offer: Offer) -> dict[str, Any]:
         "modified_at": _modified(services, offer),
         "size": stat.st_size if stat else 0,
         "digest": hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest(),
-        "details": card_of(facts)["details"] if facts else {"format": "gguf"},
+        "details": details_of(facts),
     }
 
 

@@ -115,6 +115,10 @@ class OllamaChatRequest(_OllamaRequest):
     messages: list[OllamaMessage] = Field(default_factory=list)
     tools: list[Tool] = Field(default_factory=list)
 
+    def notices(self, n_ctx: int) -> tuple[str, ...]:
+        cut = [f"messages[{at}] left out: it answers a call that was not sent" for at in _cut_off(self.messages)]
+        return (*super().notices(n_ctx), *cut)
+
     def request(self) -> ChatRequest:
         """Raises RequestError for a field that cannot be honoured."""
         body = {
@@ -170,11 +174,23 @@ class ShowRequest(Wire):
     """What older clients send."""
 
 
+def _cut_off(messages: list[OllamaMessage]) -> list[int]:
+    """Places of results in front of the first call, with a question behind them: some clients, Home Assistant among
+    them, cut long conversations anywhere.
+    """
+    first_call = next((at for at, message in enumerate(messages) if message.tool_calls), len(messages))
+    last_question = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
+    return [at for at in range(min(first_call, last_question)) if messages[at].role == "tool"]
+
+
 def _with_ids(messages: list[OllamaMessage]) -> list[dict[str, Any]]:
     """Ollama's results name the function, or follow in the order of the calls; here each gets its call's id."""
     plain: list[dict[str, Any]] = []
     waiting: list[tuple[str, str]] = []
+    cut = _cut_off(messages)
     for index, message in enumerate(messages):
+        if index in cut:
+            continue
         if message.images:
             raise RequestError("images: this model reads text only", param=f"messages[{index}].images")
         body: dict[str, Any] = {"role": message.role, "content": message.content}

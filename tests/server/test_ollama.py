@@ -101,6 +101,14 @@ def test_a_result_without_a_call_is_refused(client: ollama.Client) -> None:
     assert caught.value.status_code == 400
 
 
+def test_a_conversation_may_be_cut_between_a_call_and_its_result(thinker: Daemon) -> None:
+    result = {"role": "tool", "content": "done"}
+    cut = [{"role": "system", "content": "Be short."}, result, {"role": "assistant", "content": "ok"}, *HI]
+    answer = thinker.post("/api/chat", {"messages": cut, "stream": False, "options": GREEDY})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-homespec-notice"] == "messages[1] left out: it answers a call that was not sent"
+
+
 def test_a_format_is_kept_to(client: ollama.Client) -> None:
     schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}
     answer = client.chat(MODEL, HI, format=schema)

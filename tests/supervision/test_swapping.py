@@ -76,8 +76,9 @@ def test_a_request_for_another_model_has_it_loaded(daemon: Daemon) -> None:
     assert (there["letters"], there["digits"]) == ("unloaded", "loaded")
     [running_card] = httpx.get(f"{daemon.url}/api/ps").json()["models"]
     assert running_card["name"] == "digits"
-    names = {card["name"] for card in httpx.get(f"{daemon.url}/api/tags").json()["models"]}
-    assert names == set(there)
+    cards = httpx.get(f"{daemon.url}/api/tags").json()["models"]
+    assert {card["name"] for card in cards} == set(there)
+    assert len({frozenset(card["details"]) for card in cards}) == 1  # loaded or not, the same fields
     assert daemon.health().json()["model"] == "digits"
     known = daemon.post("/api/show", {"model": "stored"}).json()
     assert known["model_info"]["general.architecture"] == "llama"
