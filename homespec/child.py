@@ -20,8 +20,8 @@ from homespec.units import format_exit
 STOP_TIMEOUT_S = 1.5
 KILL_TIMEOUT_S = 10.0
 """Giving the memory of a large model back takes seconds."""
-KILLED = format_exit(-signal.SIGKILL)
-"""How `wait` words what the out-of-memory killer does."""
+KILLED = "killed by SIGKILL"
+"""How `format_exit` words what the out-of-memory killer does."""
 
 
 def engine_environment(environ: Mapping[str, str]) -> dict[str, str]:
