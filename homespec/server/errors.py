@@ -12,8 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homespec.errors import ErrorInfo, RequestError
 from homespec.server.document import OLLAMA
+from homespec.wire.faults import fault_text, field_path
 from homespec.wire.ollama_shape import flat_error
-from homespec.wire.responses import error_body, fault_text, field_path
+from homespec.wire.responses import error_body
 
 _OF_A_STORE = frozenset({"/api/pull", "/api/create", "/api/copy", "/api/delete", "/api/push"})
 """What Ollama's clients ask for to change the models on disk."""

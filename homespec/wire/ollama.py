@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from homespec.errors import RequestError
 from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
+from homespec.wire.faults import validated
 from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
-from homespec.wire.responses import fault_text, field_path
 from homespec.wire.tools import Tool
-
-M = TypeVar("M", bound=Wire)
 
 _SAMPLING = (
     "temperature",
@@ -128,7 +126,7 @@ class OllamaChatRequest(_OllamaRequest):
             "tools": self.tools,
             **self.chances(),
         }
-        return _validated(ChatRequest, body)
+        return validated(ChatRequest, body, _sent_as)
 
 
 class OllamaGenerateRequest(_OllamaRequest):
@@ -157,13 +155,15 @@ class OllamaGenerateRequest(_OllamaRequest):
         """As a conversation of one question."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": self.prompt}]
-        return _validated(ChatRequest, {**self.shared(), **self.thinking(), **self.chances(), "messages": messages})
+        body = {**self.shared(), **self.thinking(), **self.chances(), "messages": messages}
+        return validated(ChatRequest, body, _sent_as)
 
     def completion(self) -> CompletionRequest:
         """As a text that is gone on from, or a gap that is filled, without a template."""
         text = {"prompt": self.prompt, "suffix": self.suffix}
         logprobs = (self.top_logprobs or 0) if self.logprobs else None
-        return _validated(CompletionRequest, {"max_tokens": -1, **self.shared(), **text, "logprobs": logprobs})
+        body = {"max_tokens": -1, **self.shared(), **text, "logprobs": logprobs}
+        return validated(CompletionRequest, body, _sent_as)
 
 
 class ShowRequest(Wire):
@@ -226,11 +226,5 @@ def _take(waiting: list[tuple[str, str]], name: str | None) -> str | None:
     return None
 
 
-def _validated(model: type[M], body: dict[str, Any]) -> M:
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        path = field_path(fault["loc"])
-        path = _OPTION_OF.get(path, path)
-        raise RequestError(f"{path}: {fault_text(fault)}", param=path) from error
+def _sent_as(path: str) -> str:
+    return _OPTION_OF.get(path, path)
