@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from homespec.chat.conversation import spelled_result
 from homespec.errors import RequestError
 from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
@@ -114,15 +115,17 @@ class OllamaChatRequest(_OllamaRequest):
     tools: list[Tool] = Field(default_factory=list)
 
     def notices(self, n_ctx: int) -> tuple[str, ...]:
-        cut = [f"messages[{at}] left out: it answers a call that was not sent" for at in _cut_off(self.messages)]
-        return (*super().notices(n_ctx), *cut)
+        _, orphans = _with_ids(self.messages)
+        spelled = [f"messages[{at}] is spelled out as text: the call that it answers was not sent" for at in orphans]
+        return (*super().notices(n_ctx), *spelled)
 
     def request(self) -> ChatRequest:
         """Raises RequestError for a field that cannot be honoured."""
+        messages, _ = _with_ids(self.messages)
         body = {
             **self.shared(),
             **self.thinking(),
-            "messages": _with_ids(self.messages),
+            "messages": messages,
             "tools": self.tools,
             **self.chances(),
         }
@@ -174,23 +177,17 @@ class ShowRequest(Wire):
     """What older clients send."""
 
 
-def _cut_off(messages: list[OllamaMessage]) -> list[int]:
-    """Places of results in front of the first call, with a question behind them: some clients, Home Assistant among
-    them, cut long conversations anywhere.
+def _with_ids(messages: list[OllamaMessage]) -> tuple[list[dict[str, Any]], list[int]]:
+    """Ollama's results name the function, or follow in the order of the calls; here each gets its call's id.
+
+    Also the places of results whose calls were not sent: some clients cut long conversations anywhere (Home Assistant),
+    or leave the calls out (older ones of Continue). Those become text.
     """
-    first_call = next((at for at, message in enumerate(messages) if message.tool_calls), len(messages))
-    last_question = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
-    return [at for at in range(min(first_call, last_question)) if messages[at].role == "tool"]
-
-
-def _with_ids(messages: list[OllamaMessage]) -> list[dict[str, Any]]:
-    """Ollama's results name the function, or follow in the order of the calls; here each gets its call's id."""
     plain: list[dict[str, Any]] = []
     waiting: list[tuple[str, str]] = []
-    cut = _cut_off(messages)
+    known: set[str] = set()
+    orphans: list[int] = []
     for index, message in enumerate(messages):
-        if index in cut:
-            continue
         if message.images:
             raise RequestError("images: this model reads text only", param=f"messages[{index}].images")
         body: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -199,12 +196,17 @@ def _with_ids(messages: list[OllamaMessage]) -> list[dict[str, Any]]:
         if message.tool_calls:
             calls = [_call(call, f"call_{index}_{at}") for at, call in enumerate(message.tool_calls)]
             waiting = [(call["id"], str(call.get("function", {}).get("name"))) for call in calls]
+            known.update(call["id"] for call in calls)
             body["tool_calls"] = calls
         if message.role == "tool":
-            body["tool_call_id"] = message.tool_call_id or _take(waiting, message.tool_name)
-            body["name"] = message.tool_name
+            call_id = message.tool_call_id or _take(waiting, message.tool_name)
+            if call_id in known:
+                body |= {"tool_call_id": call_id, "name": message.tool_name}
+            else:
+                orphans.append(index)
+                body = {"role": "user", "content": spelled_result(message.content)}
         plain.append(body)
-    return plain
+    return plain, orphans
 
 
 def _call(call: Any, call_id: str) -> dict[str, Any]:
