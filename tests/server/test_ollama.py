@@ -95,6 +95,15 @@ def test_tools(client: ollama.Client, stream: bool) -> None:
     assert client.chat(MODEL, conversation, options=GREEDY).message.content == "cd"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_of_one_answer_are_numbered(thinker: Daemon, stream: bool) -> None:
+    body = {"messages": HI, "tools": [LIGHT, NOW], "options": GREEDY | {"num_predict": 200}, "stream": stream}
+    lines = [json.loads(line) for line in thinker.post("/api/chat", body).text.splitlines()]
+    calls = [call for line in lines for call in line["message"].get("tool_calls", [])]
+    assert [call["function"]["index"] for call in calls] == [*range(len(calls))]
+    assert len(calls) > 1
+
+
 @pytest.mark.parametrize("fields", [{}, {"tool_name": "f"}, {"tool_call_id": "call_of_a_message_that_was_cut_off"}])
 def test_a_result_whose_call_was_not_sent_is_read_as_text(thinker: Daemon, fields: dict[str, str]) -> None:
     result = {"role": "tool", "content": "done", **fields}
