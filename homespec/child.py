@@ -15,12 +15,13 @@ import msgspec
 from homespec.errors import EngineError
 from homespec.frames import EngineSettings, Frame, FromEngine, Start, Stop
 from homespec.link import HEADER_BYTES, body_length, decode_from_engine, encode
+from homespec.units import format_exit
 
 STOP_TIMEOUT_S = 1.5
 KILL_TIMEOUT_S = 10.0
 """Giving the memory of a large model back takes seconds."""
 KILLED = "killed by SIGKILL"
-"""How `wait` words what the out-of-memory killer does."""
+"""How `format_exit` words what the out-of-memory killer does."""
 
 
 def engine_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -101,10 +102,7 @@ class EngineChild:
         """Reap the process; says how it ended."""
         code = await self._process.wait()
         self._writer.close()
-        if code < 0:
-            with suppress(ValueError):
-                return f"killed by {signal.Signals(-code).name}"
-        return f"exited with code {code}"
+        return format_exit(code)
 
     async def stop(self) -> str:
         """Ask it to end, then make it end. One that not even that ends is given up: a driver holds it."""

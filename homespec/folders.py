@@ -1,6 +1,6 @@
 """The folders that are this program's own: what systemd gives to a service, else XDG's or the platform's below a home.
 
-None for a user without a home, as dynamic users are. And which folder on the way to a file cannot be entered.
+None for a user without a home, as dynamic users are. And paths: `~`, and which folder on the way cannot be entered.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ def _folder(variable: str, otherwise: Callable[[str], Path]) -> Path | None:
         return otherwise(_NAME)
     except RuntimeError:
         return None
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with `~` filled in. Where there is no such home (a service without one) it stays, and leads nowhere."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises there
 
 
 def first_closed(path: Path, is_open: Callable[[Path], bool] = lambda folder: os.access(folder, os.X_OK)) -> Path:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from homespec.config import Settings
 from homespec.errors import ModelError
+from homespec.folders import expanded
 from homespec.frames import EngineSettings
 from homespec.split import parts
 from homespec.store.companions import companions
 from homespec.store.model_file import check, find
-from homespec.store.places import expanded
 from homespec.units import MIB, one_line
 
 
@@ -67,4 +67,4 @@ def _candidates(settings: Settings, model_path: Path) -> dict[str, str | None]:
 
 def _path_text(path: Path) -> str:
     """Frames hold text: a name that is none goes escaped, and the reason with it."""
-    return str(expanded(str(path)).absolute()).encode(errors="backslashreplace").decode()
+    return str(expanded(path).absolute()).encode(errors="backslashreplace").decode()

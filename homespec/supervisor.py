@@ -117,12 +117,12 @@ class Supervisor:
     @property
     def lacks_gpu(self) -> bool:
         """Whether the CPU serves where a GPU would, if there was one."""
-        return self._life.lacks_gpu
+        return self._life.plan.lacks_gpu
 
     @property
     def could_return_to_gpu(self) -> bool:
         """Whether the CPU serves in the place of a GPU, and nothing runs that a look at it would disturb."""
-        return self._life.could_return_to_gpu
+        return self.lacks_gpu and self._life.ready_engine is not None and not len(self._requests)
 
     def return_to_gpu(self, device: str) -> None:
         """A fresh process finds one: have the engine started anew with it, unless a request has come meanwhile."""

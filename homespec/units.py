@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -49,6 +50,16 @@ def format_rate(tokens_per_second: float | None) -> str:
 def format_ratio(ratio: float | None) -> str:
     """`62 %`; `n/a` when unknown."""
     return "n/a" if ratio is None else f"{ratio * 100:.0f} %"
+
+
+def format_exit(code: int) -> str:
+    """How a process ended, by its code as Python has it: `killed by SIGABRT`, `exited with code 3`."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
 
 
 def one_line(text: str) -> str:

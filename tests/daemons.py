@@ -225,6 +225,14 @@ def text_of(event: Any) -> str:
     return str(choice.get("text") or choice.get("delta", {}).get("content") or "")
 
 
+def fault(response: httpx.Response) -> tuple[str | None, str]:
+    """Code and message of a refusal, in OpenAI's shape or in Ollama's."""
+    body = response.json()
+    if isinstance(body["error"], str):
+        return body["code"], body["error"]
+    return body["error"]["code"], body["error"]["message"]
+
+
 def clean_environment(folder: Path) -> dict[str, str]:
     """This environment without settings of homespec, OpenMP and ggml, and with an empty configuration folder."""
     dropped = ("HOMESPEC_", "GOMP_", "OMP_", "GGML_")

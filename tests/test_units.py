@@ -11,6 +11,7 @@ from homespec.units import (
     clean,
     format_bytes,
     format_duration,
+    format_exit,
     format_rate,
     format_ratio,
     one_line,
@@ -90,3 +91,11 @@ def test_clean_text_cannot_steer_a_terminal(text: str) -> None:
     shown = clean(text)
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in shown)
     assert shown == shown.strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(0, "exited with code 0"), (3, "exited with code 3"), (-6, "killed by SIGABRT"), (-77, "killed by signal 77")],
+)
+def test_the_end_of_a_process(code: int, text: str) -> None:
+    assert format_exit(code) == text

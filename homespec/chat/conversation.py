@@ -115,10 +115,15 @@ def _mistral_id(call_id: str) -> str:
     return hashlib.sha256(call_id.encode()).hexdigest()[:_MISTRAL_ID_CHARS]
 
 
+def spelled_result(content: str) -> str:
+    """What a function gave back, in the words of the user."""
+    return f"<tool_response>\n{content}\n</tool_response>"
+
+
 def _as_text(message: Message) -> Message:
     """Calls and results spelled out, for a template that knows neither."""
     if message["role"] == "tool":
-        return {"role": "user", "content": f"<tool_response>\n{message['content']}\n</tool_response>"}
+        return {"role": "user", "content": spelled_result(message["content"])}
     return _with_calls_as_text(message, HERMES)
 
 

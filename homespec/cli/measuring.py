@@ -50,6 +50,7 @@ def doctor(
             num_prompts=prompts,
             max_tokens=max_tokens,
             max_draft_tokens=max_draft_tokens,
+            as_json=as_json,
         )
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,7 +12,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from homespec.config.sources import ENV_PREFIX
 from homespec.errors import ConfigError
-from homespec.folders import denial
+from homespec.folders import denial, expanded
 from homespec.ports import DEFAULT_PORT
 from homespec.profiles.profile import AUTO, OFF
 from homespec.stats import MAX_DRAFT_TOKENS
@@ -40,12 +39,7 @@ def _tables(value: Any) -> Any:
     return {name: {"path": table} if isinstance(table, str) else table for name, table in value.items()}
 
 
-def _expand(path: Path) -> Path:
-    """`~` filled in; where there is no such home it stays, and leads nowhere."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises there
-
-
-File = Annotated[Path, AfterValidator(_expand)]
+File = Annotated[Path, AfterValidator(expanded)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from homespec.child import engine_environment
 from homespec.errors import DeriveError
+from homespec.units import format_exit
 
 
 def run_child(job: str, options: dict[str, Any], *, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
@@ -35,11 +36,8 @@ def run_child(job: str, options: dict[str, Any], *, progress: Callable[[float], 
         log.seek(0)
         said = log.read().strip().splitlines()
     if result is None:
-        raise DeriveError(f"{_ended(process.returncode)}: {said[-1] if said else 'llama.cpp gave no reason'}")
+        how = format_exit(process.returncode)
+        raise DeriveError(f"llama.cpp: {how}: {said[-1] if said else 'it gave no reason'}")
     if "error" in result:
         raise DeriveError(result["error"])
     return result
-
-
-def _ended(code: int) -> str:
-    return f"llama.cpp was ended by signal {-code}" if code < 0 else f"llama.cpp ended with code {code}"

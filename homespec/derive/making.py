@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from homespec.derive.child import run_child
 from homespec.derive.prompts import PROMPTS
 from homespec.derive.recipe import Recipe
 from homespec.errors import DeriveError, ModelError
+from homespec.folders import expanded
+from homespec.program import program
 from homespec.split import parts
 from homespec.store.companions import SOURCE_KEY, source_mark
 from homespec.store.model_file import check
@@ -35,9 +38,9 @@ def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num
 
     Raises DeriveError, ModelNotFound or ModelCorrupt.
     """
-    model = parts(model.expanduser().absolute())[0]
+    model = parts(model.absolute())[0]
     check(model)
-    target = (output.expanduser().absolute() if output else recipe.path_beside(model)).absolute()
+    target = expanded(output).absolute() if output else recipe.path_beside(model)
     _check_output(model, target, force=force)
     plan = run_child("plan", _options(model, recipe))
     _check_room(target.parent, plan["size_bytes"], plan["model_bytes"])
@@ -48,8 +51,8 @@ def derive(model: Path, recipe: Recipe, *, output: Path | None, force: bool, num
     if num_prompts and not _print_acceptance(model, target, PROMPTS[:num_prompts]):
         print("worth it           no, it is slower with it: remove the copy, or make it of other bits or layers")
         return target
-    flag = "" if target == recipe.path_beside(model) else f" --draft {target}"
-    print(f"use it             homespec serve {model}{flag}")
+    flags = [] if target == recipe.path_beside(model) else ["--draft", str(target)]
+    print(f"use it             {shlex.join([program(), 'serve', str(model), *flags])}")
     return target
 
 

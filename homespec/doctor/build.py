@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from homespec.doctor.check import Check, fail, ok, warn
+from homespec.units import format_exit
 
 FACTS_TIMEOUT_S = 120
 _COMMAND = (sys.executable, "-P", "-m", "homespec.engine.facts")
@@ -55,7 +55,7 @@ def read_facts(command: Sequence[str] = _COMMAND) -> Facts | str:
     except OSError as error:
         return f"its process cannot be started: {error.strerror}"
     if done.returncode < 0:
-        return f"killed by {signal.Signals(-done.returncode).name}"
+        return format_exit(done.returncode)
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     try:

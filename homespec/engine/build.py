@@ -25,7 +25,6 @@ from homespec.engine.embedding.reader import EmbeddingReader
 from homespec.engine.grammar import Grammar, GrammarCompiler
 from homespec.engine.llama.context import Context
 from homespec.engine.llama.guidance import GuidanceVocab
-from homespec.engine.llama.library import library
 from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.model_status import model_status
@@ -35,10 +34,10 @@ from homespec.engine.sampling.rejection import RejectionSampler
 from homespec.engine.sampling.sampler import Sampler
 from homespec.engine.scheduler import Scheduler
 from homespec.engine.sequence import Sequence
-from homespec.engine.target import open_target
+from homespec.engine.target import device_readings, load_target, open_target
 from homespec.engine.template import ChatTemplate
 from homespec.engine.tool_schema import usable
-from homespec.errors import GpuMissing, ModelUnsupported, RequestError
+from homespec.errors import ModelUnsupported, RequestError
 from homespec.fingerprint import fingerprint
 from homespec.frames import (
     ChatPrompt,
@@ -47,7 +46,6 @@ from homespec.frames import (
     Frame,
     Generate,
     Happened,
-    Loading,
     Noted,
     Sampling,
     TextPrompt,
@@ -149,17 +147,10 @@ def make_sampler(sampling: Sampling, acceptance: str) -> Sampler:
 def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], None]) -> Engine:
     """Load the target and everything around it; `load` starts loading the draft model. Raises ModelError."""
     path = Path(settings.model_path)
-    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
     head = head_of(settings)
     # What lies in the target's file is loaded with it or not at all.
     reads = None if head is not None and head.is_in_target and DRAFT in settings.refused else head
-    model = Model(
-        path,
-        n_gpu_layers=settings.n_gpu_layers,
-        mmap=settings.mmap,
-        progress=lambda progress: send(Loading(progress, f"loading {path.name}")),
-        load_mtp=reads is not None and reads.is_in_target,
-    )
+    model = load_target(settings, send, load_mtp=reads is not None and reads.is_in_target)
     if model.has_encoder:
         raise ModelUnsupported(f"{path} is an encoder-decoder model; homespec serves decoder-only models")
     template, chat = _template(settings, model)
@@ -187,8 +178,7 @@ def build_engine(settings: EngineSettings, *, send: Send, load: Callable[[], Non
         exactness=exactness,
         costs=Costs(context, roster, least_rows=2 if exactness.pad_single else 1) if settings.controller else None,
         embedder=embedder,
-        # Without offloaded layers the devices are not ours to look at: looking would wake one that sleeps.
-        devices=library().device_memory if settings.n_gpu_layers else tuple,
+        devices=device_readings(settings),
     )
     prompts = PromptReader(model.vocab, template, n_ctx=context.n_ctx)
     grammars = GrammarCompiler(GuidanceVocab(model.vocab))

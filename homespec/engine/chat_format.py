@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from homespec.chat.tool_family import known_by_tokens, named_in
@@ -13,6 +12,7 @@ from homespec.chat.tool_format import HARMONY_REASONING
 from homespec.chat.tool_probe import KEY, NAME, VALUE, read_call
 from homespec.engine.template import ChatTemplate
 from homespec.errors import ModelUnsupported, RequestError
+from homespec.folders import expanded
 from homespec.status import ChatFormat
 
 CHATML = (
@@ -82,8 +82,8 @@ def read_source(setting: str, of_model: str | None) -> tuple[str, str] | None:
     if setting in BUILT_IN:
         return BUILT_IN[setting], "built in"
     try:
-        return Path(setting).expanduser().read_text(encoding="utf-8"), setting
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:  # the last: there is no home
+        return expanded(setting).read_text(encoding="utf-8"), setting
+    except (OSError, UnicodeDecodeError) as error:
         raise ModelUnsupported(
             f"chat_template {setting!r} cannot be read: {error}; name a file, or one of: auto, {', '.join(BUILT_IN)}"
         ) from error

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from homespec.engine.sequence import Sequence
 from homespec.engine.threads import default_threads
 from homespec.errors import DeriveError, HomespecError
 from homespec.frames import ChatPrompt, EngineSettings, Frame, Generate, Sampling, Speculation, TextPrompt
-from homespec.parent import die_with_parent
+from homespec.parent import die_with_parent, reserve_stdout
 from homespec.stats import DraftStats
 
 _PROGRESS_INTERVAL_S = 0.2
@@ -175,6 +176,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"plan": plan, "qu
 def main(job: str, options: str) -> None:
     """Say what came of it; an error raised on purpose is a result as well."""
     die_with_parent()
+    sys.stdout = TextIOWrapper(reserve_stdout())
     try:
         _say(JOBS[job](json.loads(options)))
     except HomespecError as error:

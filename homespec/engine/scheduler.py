@@ -76,7 +76,6 @@ class Scheduler:
         self._inbox = Inbox()
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
-        self._stopping = False
         self._pace = Pace()
         self.progress = 0
         """Grows with every step; a busy scheduler whose progress stands still hangs."""
@@ -104,8 +103,8 @@ class Scheduler:
     # The scheduler's thread
 
     def run(self) -> None:
-        """Until `stop`: step while there is work, else wait for a message."""
-        while not self._stopping:
+        """Step while there is work, else wait for a message."""
+        while True:
             self.take_messages(wait=not self.busy and not self.idle_work.is_pending)
             was_busy = self.busy
             if was_busy:
@@ -117,9 +116,6 @@ class Scheduler:
                 self._repair()
             # The last snapshot before a wait must show that nothing runs any more.
             self._report(force=is_done)
-
-    def stop(self) -> None:
-        self._stopping = True
 
     def take_messages(self, *, wait: bool) -> None:
         """Do all that was posted; with `wait`, wait a moment for the first of it."""

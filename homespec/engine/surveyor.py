@@ -6,7 +6,6 @@ the vocabularies that it has read, so that a second question about a model takes
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from functools import cache
@@ -51,7 +50,7 @@ from homespec.footprint import (
     SizeTarget,
 )
 from homespec.frames import EngineSettings
-from homespec.parent import die_with_parent
+from homespec.parent import die_with_parent, reserve_stdout
 from homespec.split import parts
 from homespec.stats import MAX_DRAFT_TOKENS
 from homespec.status import DeviceMemory
@@ -219,9 +218,7 @@ def _size(header: GgufHeader, key: str) -> int:
 def main() -> None:
     """Answer until the other end closes."""
     die_with_parent()
-    # Whatever else writes to stdout must not get between the answers.
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    out = reserve_stdout()
     decoder = msgspec.json.Decoder(Question)
     for line in sys.stdin.buffer:
         out.write(msgspec.json.encode(answer(decoder.decode(line))) + b"\n")

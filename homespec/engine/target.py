@@ -1,9 +1,11 @@
-"""The target's context: its sizes, and the settings that make it exact."""
+"""The target: its weights, the sizes of its context, and the settings that make it exact."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from homespec.engine.exactness import Exactness, Measurement, Verdict, measure, unchecked
 from homespec.engine.llama.context import Context
@@ -13,13 +15,33 @@ from homespec.engine.llama.model import Model
 from homespec.engine.llama.taps import TapPlan
 from homespec.engine.threads import ThreadChoice, default_threads
 from homespec.engine.verdicts import Verdicts
-from homespec.errors import ModelUnsupported
-from homespec.frames import DEFAULT_MAX_CTX, EngineSettings
+from homespec.errors import GpuMissing, ModelUnsupported
+from homespec.frames import DEFAULT_MAX_CTX, EngineSettings, Frame, Loading
 from homespec.stats import MAX_DRAFT_TOKENS
-from homespec.status import EXACTNESS_PENDING
+from homespec.status import EXACTNESS_PENDING, DeviceMemory
 
 MAX_SNAPSHOTS = 4
 """States that a recurrent memory may keep to take draft tokens back, beside the one it needs: each costs as much."""
+
+
+def load_target(settings: EngineSettings, send: Callable[[Frame], None], *, load_mtp: bool = False) -> Model:
+    """The weights; how far it is goes to `send`. Raises ModelError."""
+    path = Path(settings.model_path)
+    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
+    return Model(
+        path,
+        n_gpu_layers=settings.n_gpu_layers,
+        mmap=settings.mmap,
+        progress=lambda progress: send(Loading(progress, f"loading {path.name}")),
+        load_mtp=load_mtp,
+    )
+
+
+def device_readings(settings: EngineSettings) -> Callable[[], tuple[DeviceMemory, ...]]:
+    """What is free on the devices. Without offloaded layers they are not ours to look at: looking would wake one that
+    sleeps.
+    """
+    return library().device_memory if settings.n_gpu_layers else tuple
 
 
 def target_params(settings: EngineSettings, model: Model, taps: TapPlan | None = None) -> ContextParams:

@@ -61,10 +61,7 @@ class MappedFile:
         try:
             return self._sample(ctypes.addressof(anchor))
         finally:
-            del anchor  # the mapping cannot be closed while it is referred to
-
-    def close(self) -> None:
-        self._map.close()
+            del anchor  # the mapping stays open while it is referred to
 
     def _sample(self, address: int) -> float | None:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -16,7 +15,7 @@ from homespec.child import engine_environment
 from homespec.errors import EngineError
 from homespec.footprint import Answer, Question
 from homespec.headroom.answers import Answers, key_of
-from homespec.units import format_bytes
+from homespec.units import format_bytes, format_exit
 
 DEADLINE_S = 30.0
 """A large vocabulary on a cold disk takes seconds; a hang takes for ever."""
@@ -119,7 +118,7 @@ class Survey:
             await self._end()
             return "closed its output and did not end"
         self._process = None
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        how = format_exit(code)
         self._complaints.seek(0)
         lines = [line for line in self._complaints.read().decode(errors="replace").splitlines() if line.strip()]
         return f"{how}: {lines[-1].strip()}" if lines else how

@@ -29,7 +29,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (info := self._refusal(Request(scope))) is not None:
-            await error_response(info)(scope, receive, send)
+            await error_response(info, scope["path"])(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

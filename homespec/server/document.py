@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,6 +15,9 @@ Answers = dict[int | str, dict[str, Any]]
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 _JSON = "application/json"
+
+OLLAMA = "/api"
+"""Paths below it are Ollama's API, its errors included."""
 
 NOTICE_HEADER = "X-Homespec-Notice"
 
@@ -30,6 +34,8 @@ _TEXT, _TEXT_OR_NULL = {"type": "string"}, {"type": ["string", "null"]}
 _ERROR_FIELDS = {"message": _TEXT, "type": _TEXT, "param": _TEXT_OR_NULL, "code": _TEXT_OR_NULL}
 _ERROR = {"type": "object", "properties": _ERROR_FIELDS, "required": list(_ERROR_FIELDS)}
 _ERROR_BODY = {"type": "object", "properties": {"error": _ERROR}, "required": ["error"]}
+_FLAT_FIELDS = {"error": _TEXT, **{name: kind for name, kind in _ERROR_FIELDS.items() if name != "message"}}
+_FLAT_BODY = {"type": "object", "properties": _FLAT_FIELDS, "required": list(_FLAT_FIELDS)}
 
 _NOTICE = {NOTICE_HEADER: {"description": "What was done differently from what was asked", "schema": _TEXT}}
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds", "required": True, "schema": {"type": "integer"}}}
@@ -57,15 +63,15 @@ class Documented(FastAPI):
         schemas = _with_whole_bounds(document["components"]["schemas"])
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
-        document["components"]["schemas"] = {**schemas, "Error": _ERROR_BODY}
+        document["components"]["schemas"] = {**schemas, "Error": _ERROR_BODY, "OllamaError": _FLAT_BODY}
         return document
 
 
-def answers(*errors: int, stream: str | None = None, notices: bool = False) -> Answers:
+def answers(*errors: int, stream: str | None = None, notices: bool = False, shape: str = "Error") -> Answers:
     """All that an endpoint may answer.
 
     `errors`: statuses beside those of the guard; `stream`: the content type of a streamed answer; `notices`: the header
-    that says what was done differently may be there.
+    that says what was done differently may be there; `shape`: the schema of its errors.
     """
     answer: dict[str, Any] = {}
     if stream:
@@ -73,7 +79,11 @@ def answers(*errors: int, stream: str | None = None, notices: bool = False) -> A
     if notices:
         answer["headers"] = _NOTICE
     documented: Answers = {200: answer} if answer else {}
-    return documented | {status: _error(status) for status in sorted({_KEY, _HOST, *errors})}
+    return documented | {status: _error(status, shape) for status in sorted({_KEY, _HOST, *errors})}
+
+
+ollama_answers = partial(answers, shape="OllamaError")
+"""The same of an endpoint of Ollama's API."""
 
 
 def _with_whole_bounds(value: Any) -> Any:
@@ -90,8 +100,8 @@ def _with_whole_bounds(value: Any) -> Any:
     return {key: bounds[key] if key in bounds else _with_whole_bounds(each) for key, each in value.items()}
 
 
-def _error(status: int) -> dict[str, Any]:
-    content = {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
+def _error(status: int, shape: str = "Error") -> dict[str, Any]:
+    content = {_JSON: {"schema": {"$ref": f"#/components/schemas/{shape}"}}}
     said: dict[str, Any] = {"description": _REASONS[status], "content": content}
     return said | {"headers": _RETRY_AFTER} if status == 503 else said
 

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from homespec.frames import Embed, Embedded
 from homespec.server.body import JsonRoute
-from homespec.server.document import BODY, ENGINE, NOTICE_HEADER, answers
+from homespec.server.document import BODY, ENGINE, NOTICE_HEADER, OLLAMA, answers, ollama_answers
 from homespec.server.generate import header_text
 from homespec.server.question import ask
 from homespec.server.services import Services, ServicesDep
@@ -18,7 +18,7 @@ from homespec.wire.embeddings import EmbeddingRequest, OllamaEmbedRequest, Ollam
 from homespec.wire.responses import request_id
 
 router = APIRouter(route_class=JsonRoute)
-ollama_router = APIRouter(prefix="/api", route_class=JsonRoute)
+ollama_router = APIRouter(prefix=OLLAMA, route_class=JsonRoute)
 
 
 @router.post("/embeddings", responses=answers(*BODY, 404, *ENGINE, notices=True))
@@ -29,7 +29,7 @@ async def embeddings(request: Request, body: EmbeddingRequest, services: Service
     return JSONResponse(body.answer(target.id, embedded), headers=headers)
 
 
-@ollama_router.post("/embed", responses=answers(*BODY, 404, *ENGINE, notices=True))
+@ollama_router.post("/embed", responses=ollama_answers(*BODY, 404, *ENGINE, notices=True))
 async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDep) -> Response:
     """The same in Ollama's shape; a text that is too long is cut unless `truncate` is false."""
     target = await target_of(request, services, body.model)
@@ -47,7 +47,7 @@ async def embed(request: Request, body: OllamaEmbedRequest, services: ServicesDe
     return JSONResponse(answer, headers=headers)
 
 
-@ollama_router.post("/embeddings", responses=answers(*BODY, 404, *ENGINE, notices=True))
+@ollama_router.post("/embeddings", responses=ollama_answers(*BODY, 404, *ENGINE, notices=True))
 async def embed_prompt(request: Request, body: OllamaPromptRequest, services: ServicesDep) -> Response:
     """One text, as older clients of Ollama ask."""
     target = await target_of(request, services, body.model)

@@ -16,9 +16,9 @@ from fastapi.responses import JSONResponse
 from homespec import __version__
 from homespec.offers import Offer
 from homespec.server.body import JsonRoute
-from homespec.server.document import BODY, ENGINE, LINES, answers
+from homespec.server.document import BODY, ENGINE, LINES, OLLAMA, ollama_answers
 from homespec.server.generate import generate
-from homespec.server.ollama_facts import card_of, card_of_file
+from homespec.server.ollama_facts import card_of, card_of_file, details_of
 from homespec.server.services import PartitionDep, Services, ServicesDep
 from homespec.server.sse import line_stream
 from homespec.server.target import Target, load, plan_of, target_of
@@ -28,7 +28,7 @@ from homespec.wire.generation import known_as
 from homespec.wire.ollama import OllamaChatRequest, OllamaGenerateRequest, ShowRequest
 from homespec.wire.ollama_shape import OllamaShape, loaded
 
-router = APIRouter(prefix="/api", route_class=JsonRoute)
+router = APIRouter(prefix=OLLAMA, route_class=JsonRoute)
 
 OLLAMA_VERSION = "0.12.0"
 """The version of Ollama whose API this follows: clients ask for it to learn what they may use."""
@@ -36,7 +36,7 @@ _NEVER = "9999-12-31T23:59:59Z"
 """For a model that is not unloaded while nobody asks."""
 
 
-@router.post("/chat", responses=answers(*BODY, 404, *ENGINE, stream=LINES, notices=True))
+@router.post("/chat", responses=ollama_answers(*BODY, 404, *ENGINE, stream=LINES, notices=True))
 async def chat(request: Request, body: OllamaChatRequest, services: ServicesDep, partition: PartitionDep) -> Response:
     """Answer a conversation; a stream of JSON lines unless `stream` is false."""
     body.check()
@@ -47,7 +47,7 @@ async def chat(request: Request, body: OllamaChatRequest, services: ServicesDep,
     return await _answer_chat(request, services, partition, target, body.request(), body, is_chat=True)
 
 
-@router.post("/generate", responses=answers(*BODY, 404, *ENGINE, stream=LINES, notices=True))
+@router.post("/generate", responses=ollama_answers(*BODY, 404, *ENGINE, stream=LINES, notices=True))
 async def generate_text(
     request: Request, body: OllamaGenerateRequest, services: ServicesDep, partition: PartitionDep
 ) -> Response:
@@ -101,25 +101,25 @@ async def _answer_chat(
     return await generate(request, services, frames, shape, target.plan, framing=line_stream, notices=notices)
 
 
-@router.get("/version", responses=answers())
+@router.get("/version", responses=ollama_answers())
 async def version() -> dict[str, str]:
     return {"version": OLLAMA_VERSION, "homespec": __version__}
 
 
-@router.get("/tags", responses=answers())
+@router.get("/tags", responses=ollama_answers())
 async def tags(services: ServicesDep) -> dict[str, Any]:
     """Every model that a request may name."""
     return {"models": [_card(services, offer) for offer in await services.all_offers()]}
 
 
-@router.get("/ps", responses=answers())
+@router.get("/ps", responses=ollama_answers())
 async def ps(services: ServicesDep) -> dict[str, Any]:
     """The models that are loaded."""
     offers = [each for each in await services.all_offers() if services.board.residence(each) is Residence.LOADED]
     return {"models": [_running_card(services, offer) for offer in offers]}
 
 
-@router.post("/show", responses=answers(*BODY, 404, 500))
+@router.post("/show", responses=ollama_answers(*BODY, 404, 500))
 async def show(body: ShowRequest, services: ServicesDep) -> dict[str, Any]:
     """Facts of a model; of one that has never been loaded, what its file says."""
     offer = await services.offer(body.model or body.name)
@@ -158,7 +158,7 @@ def _card(services: Services, offer: Offer) -> dict[str, Any]:
         "modified_at": _modified(services, offer),
         "size": stat.st_size if stat else 0,
         "digest": hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest(),
-        "details": card_of(facts)["details"] if facts else {"format": "gguf"},
+        "details": details_of(facts),
     }
 
 

@@ -11,11 +11,18 @@ from homespec.status import ModelStatus
 from homespec.store.shards import read_parts
 
 
+def details_of(facts: ModelStatus | None) -> dict[str, Any]:
+    """Every field also of a model that has never been loaded: some clients cannot read a list that lacks one."""
+    if facts is None:
+        return _details("", "", "")
+    # llama.cpp describes a model as "llama 135M Q4_1".
+    return _details(facts.architecture, _size(facts.num_params), facts.description.rpartition(" ")[2])
+
+
 def card_of(facts: ModelStatus) -> dict[str, Any]:
     """Of a model that is or was loaded."""
     return {
-        # llama.cpp describes a model as "llama 135M Q4_1".
-        "details": _details(facts.architecture, facts.num_params, facts.description.rpartition(" ")[2]),
+        "details": details_of(facts),
         "model_info": {
             "general.architecture": facts.architecture,
             "general.parameter_count": facts.num_params,
@@ -40,7 +47,7 @@ def card_of_file(path: Path) -> dict[str, Any]:
     vocabulary = {f"{first.architecture}.vocab_size": first.n_vocab}
     has_template = "tokenizer.chat_template" in first.metadata
     return {
-        "details": _details(first.architecture or "", num_params, first.quant or ""),
+        "details": _details(first.architecture or "", _size(num_params), first.quant or ""),
         "model_info": {
             **vocabulary,
             **named,
@@ -58,13 +65,13 @@ def _width(facts: ModelStatus) -> dict[str, int]:
     return {f"{facts.architecture}.embedding_length": facts.embedding.num_dimensions}
 
 
-def _details(architecture: str, num_params: int, quant: str) -> dict[str, Any]:
+def _details(architecture: str, size: str, quant: str) -> dict[str, Any]:
     return {
         "parent_model": "",
         "format": "gguf",
         "family": architecture,
-        "families": [architecture],
-        "parameter_size": _size(num_params),
+        "families": [architecture] if architecture else [],
+        "parameter_size": size,
         "quantization_level": quant,
     }
 

@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 
 from homespec.errors import ConfigError, ModelCorrupt, ModelNotFound
-from homespec.folders import denial
+from homespec.folders import denial, expanded
 from homespec.split import model_name, parts
 from homespec.store.finds import find_all
-from homespec.store.places import expanded
 from homespec.store.shards import read_parts
 from homespec.units import one_line
 

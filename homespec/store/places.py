@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from homespec.errors import ConfigError
-from homespec.folders import data_folder
+from homespec.folders import data_folder, expanded
 
 
 def models_dir(configured: Path | None = None) -> Path:
@@ -41,11 +41,6 @@ def ollama_folders() -> tuple[Path, ...]:
         return (Path(folder),)
     service = Path("/usr/share/ollama/.ollama/models")
     return (expanded("~/.ollama/models"), service)
-
-
-def expanded(path: str) -> Path:
-    """The path with `~` filled in. Where there is no such home (a service without one) it stays, and leads nowhere."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111  # Path.expanduser raises there
 
 
 def size_at(path: Path) -> int:

@@ -111,18 +111,6 @@ class Life:
         self._state.tell("engine", self._state.detail)
         self._dismiss(self.engine)
 
-    @property
-    def lacks_gpu(self) -> bool:
-        """Whether the CPU serves the model where a GPU would, if there was one."""
-        plan = self.plan
-        on_cpu = plan.facts is not None and plan.facts.devices[0] == "CPU"
-        return on_cpu and (plan.degraded is not None or plan.settings.n_gpu_layers < 0)
-
-    @property
-    def could_return_to_gpu(self) -> bool:
-        """The same, and nothing would be disturbed."""
-        return self.lacks_gpu and self.ready_engine is not None and not len(self._requests)
-
     def return_to_gpu(self, device: str) -> None:
         """One is listed now. Should it not take the model, the CPU follows at once."""
         self.aftermath.gpu_wait.is_given_up = True

@@ -51,6 +51,12 @@ class Plan:
         """Whether the target gets what it would get on a box with room."""
         return self.memory is not None and not self.memory.changes
 
+    @property
+    def lacks_gpu(self) -> bool:
+        """Whether the CPU serves where a GPU would, if there was one."""
+        on_cpu = self.facts is not None and self.facts.devices[0] == "CPU"
+        return on_cpu and (self.degraded is not None or self.settings.n_gpu_layers < 0)
+
     async def measure(self, stopped: asyncio.Event) -> tuple[str, ...]:
         """Find settings that fit; what was decided on the way. Raises HomespecError when there are none."""
         assert self.fit is not None

@@ -63,8 +63,8 @@ class Requests:
         """Take a request on, to be answered by the model of `plan`. Raises RequestError 503 when the queue is full; 400
         when it holds something that cannot cross to the engine.
         """
+        _check_crosses(frame)  # first: nobody makes room for a request that is refused
         self._make_room(client)
-        _check_crosses(frame)
         job = Job(frame, plan, client=client)
         self._jobs[job.id] = job
         self._queue.put(job)

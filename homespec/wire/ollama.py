@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
+from homespec.chat.conversation import spelled_result
 from homespec.errors import RequestError
 from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest
+from homespec.wire.faults import validated
 from homespec.wire.keep_alive import keep_s
 from homespec.wire.requests import CompletionRequest
-from homespec.wire.responses import fault_text, field_path
 from homespec.wire.tools import Tool
-
-M = TypeVar("M", bound=Wire)
 
 _SAMPLING = (
     "temperature",
@@ -115,16 +114,22 @@ class OllamaChatRequest(_OllamaRequest):
     messages: list[OllamaMessage] = Field(default_factory=list)
     tools: list[Tool] = Field(default_factory=list)
 
+    def notices(self, n_ctx: int) -> tuple[str, ...]:
+        _, orphans = _with_ids(self.messages)
+        spelled = [f"messages[{at}] is spelled out as text: the call that it answers was not sent" for at in orphans]
+        return (*super().notices(n_ctx), *spelled)
+
     def request(self) -> ChatRequest:
         """Raises RequestError for a field that cannot be honoured."""
+        messages, _ = _with_ids(self.messages)
         body = {
             **self.shared(),
             **self.thinking(),
-            "messages": _with_ids(self.messages),
+            "messages": messages,
             "tools": self.tools,
             **self.chances(),
         }
-        return _validated(ChatRequest, body)
+        return validated(ChatRequest, body, _sent_as)
 
 
 class OllamaGenerateRequest(_OllamaRequest):
@@ -153,13 +158,15 @@ class OllamaGenerateRequest(_OllamaRequest):
         """As a conversation of one question."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": self.prompt}]
-        return _validated(ChatRequest, {**self.shared(), **self.thinking(), **self.chances(), "messages": messages})
+        body = {**self.shared(), **self.thinking(), **self.chances(), "messages": messages}
+        return validated(ChatRequest, body, _sent_as)
 
     def completion(self) -> CompletionRequest:
         """As a text that is gone on from, or a gap that is filled, without a template."""
         text = {"prompt": self.prompt, "suffix": self.suffix}
         logprobs = (self.top_logprobs or 0) if self.logprobs else None
-        return _validated(CompletionRequest, {"max_tokens": -1, **self.shared(), **text, "logprobs": logprobs})
+        body = {"max_tokens": -1, **self.shared(), **text, "logprobs": logprobs}
+        return validated(CompletionRequest, body, _sent_as)
 
 
 class ShowRequest(Wire):
@@ -170,10 +177,16 @@ class ShowRequest(Wire):
     """What older clients send."""
 
 
-def _with_ids(messages: list[OllamaMessage]) -> list[dict[str, Any]]:
-    """Ollama's results name the function, or follow in the order of the calls; here each gets its call's id."""
+def _with_ids(messages: list[OllamaMessage]) -> tuple[list[dict[str, Any]], list[int]]:
+    """Ollama's results name the function, or follow in the order of the calls; here each gets its call's id.
+
+    Also the places of results whose calls were not sent: some clients cut long conversations anywhere (Home Assistant),
+    or leave the calls out (older ones of Continue). Those become text.
+    """
     plain: list[dict[str, Any]] = []
     waiting: list[tuple[str, str]] = []
+    known: set[str] = set()
+    orphans: list[int] = []
     for index, message in enumerate(messages):
         if message.images:
             raise RequestError("images: this model reads text only", param=f"messages[{index}].images")
@@ -183,12 +196,17 @@ def _with_ids(messages: list[OllamaMessage]) -> list[dict[str, Any]]:
         if message.tool_calls:
             calls = [_call(call, f"call_{index}_{at}") for at, call in enumerate(message.tool_calls)]
             waiting = [(call["id"], str(call.get("function", {}).get("name"))) for call in calls]
+            known.update(call["id"] for call in calls)
             body["tool_calls"] = calls
         if message.role == "tool":
-            body["tool_call_id"] = message.tool_call_id or _take(waiting, message.tool_name)
-            body["name"] = message.tool_name
+            call_id = message.tool_call_id or _take(waiting, message.tool_name)
+            if call_id in known:
+                body |= {"tool_call_id": call_id, "name": message.tool_name}
+            else:
+                orphans.append(index)
+                body = {"role": "user", "content": spelled_result(message.content)}
         plain.append(body)
-    return plain
+    return plain, orphans
 
 
 def _call(call: Any, call_id: str) -> dict[str, Any]:
@@ -210,11 +228,5 @@ def _take(waiting: list[tuple[str, str]], name: str | None) -> str | None:
     return None
 
 
-def _validated(model: type[M], body: dict[str, Any]) -> M:
-    try:
-        return model.model_validate(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        path = field_path(fault["loc"])
-        path = _OPTION_OF.get(path, path)
-        raise RequestError(f"{path}: {fault_text(fault)}", param=path) from error
+def _sent_as(path: str) -> str:
+    return _OPTION_OF.get(path, path)

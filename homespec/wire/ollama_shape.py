@@ -40,6 +40,8 @@ class OllamaShape:
         self._with_logprobs = with_logprobs
         self._parser = make_parser(reasoning, tools)
         self._calls: list[Call] = []
+        self._num_calls = 0
+        """That were sent."""
         self._logprobs: list[TokenLogprob] = []
         """Of tokens whose text may still be held back."""
         self._started_at = time.perf_counter_ns()
@@ -67,7 +69,7 @@ class OllamaShape:
         return []
 
     def failure(self, info: ErrorInfo) -> list[dict[str, Any]]:
-        return [{"error": info.message}]
+        return [flat_error(info)]
 
     def _parts(self, pieces: list[Piece]) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
@@ -97,7 +99,7 @@ class OllamaShape:
             message: dict[str, Any] = {"role": "assistant", "content": answer.content}
             if answer.reasoning:
                 message["thinking"] = answer.reasoning
-            if calls := [call for call in map(_call, answer.calls) if call]:
+            if calls := [call for call in map(self._call, answer.calls) if call]:
                 message["tool_calls"] = calls
             body["message"] = message
         else:
@@ -108,6 +110,16 @@ class OllamaShape:
             body["logprobs"] = [token_entry(each) for each in self._logprobs]
             self._logprobs = []
         return body
+
+    def _call(self, call: Call) -> dict[str, Any] | None:
+        """None for a call that was cut off: half an object is none. Nor is one that is nested beyond all measure."""
+        try:
+            arguments = json.loads(call.arguments)
+        except (ValueError, RecursionError):
+            return None
+        # Clients tell calls of one answer apart by it, as Open WebUI does.
+        index, self._num_calls = self._num_calls, self._num_calls + 1
+        return {"id": call.id, "function": {"index": index, "name": call.name, "arguments": arguments}}
 
     def _end(self, finished: Finished) -> dict[str, Any]:
         timings = finished.timings
@@ -124,17 +136,13 @@ class OllamaShape:
         }
 
 
+def flat_error(info: ErrorInfo) -> dict[str, Any]:
+    """Ollama's clients show `error` as it is: a text. What the OpenAI shape has inside it stands beside it."""
+    return {"error": info.message, "type": info.type, "param": info.param, "code": info.code}
+
+
 def loaded(model: str, *, is_chat: bool, is_kept: bool) -> dict[str, Any]:
     """The answer to a request without a question, by which clients load a model, or unload one."""
     text: dict[str, Any] = {"message": {"role": "assistant", "content": ""}} if is_chat else {"response": ""}
     head = {"model": model, "created_at": datetime.now(UTC).isoformat()}
     return {**head, **text, "done": True, "done_reason": "load" if is_kept else "unload"}
-
-
-def _call(call: Call) -> dict[str, Any] | None:
-    """None for a call that was cut off: half an object is none. Nor is one that is nested beyond all measure."""
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return None
-    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}

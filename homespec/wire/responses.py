@@ -1,9 +1,9 @@
-"""Parts that answers of every shape share: usage, timings, errors, ids."""
+"""Parts that answers of every shape share: usage, timings, the error object, ids."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -76,18 +76,3 @@ def extras(finished: Finished) -> dict[str, Any]:
 
 def error_body(info: ErrorInfo) -> dict[str, Any]:
     return {"error": {"message": info.message, "type": info.type, "param": info.param, "code": info.code}}
-
-
-def field_path(parts: Iterable[Any]) -> str:
-    """`messages[0].content` from ("messages", 0, "content")."""
-    path = ""
-    for part in parts:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    return path
-
-
-def fault_text(fault: Mapping[str, Any]) -> str:
-    """What pydantic says of a field, with the value where it is a number: any other may hold words of a prompt."""
-    given = fault.get("input")
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    return f"{fault['msg']}, not {given}" if is_number else str(fault["msg"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from homespec.errors import RequestError
 from homespec.wire.base import Wire, looks_like
 from homespec.wire.chat import ChatRequest, Effort
+from homespec.wire.faults import validated
 from homespec.wire.generation import SpeculativeOptions, Stops, TokenLimit
-from homespec.wire.responses import fault_text, field_path
 from homespec.wire.responses_items import FunctionTool, Items
 from homespec.wire.tools import AskedChoice
 
@@ -98,12 +98,7 @@ class ResponsesRequest(Wire):
             "reasoning_effort": self.reasoning.effort,
             "speculative": self.speculative.model_dump() if self.speculative else None,
         }
-        try:
-            return ChatRequest.model_validate(body)
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            path = field_path(fault["loc"])
-            raise RequestError(f"{path}: {fault_text(fault)}", param=as_input(path)) from error
+        return validated(ChatRequest, body, lambda path: as_input(path) or path)
 
     def echo(self) -> dict[str, Any]:
         """The fields that a response repeats."""

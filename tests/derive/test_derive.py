@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,21 @@ def test_a_model_of_the_store_is_known_by_its_name(model: Path) -> None:
     done = run_command(model.parent, "derive", "model", "--quant", "Q4_0", "--prompts", "0", environment=environment)
     assert (done.code, done.stderr) == (ExitCode.OK, "")
     assert model.with_name("model.draft-Q4_0.gguf").exists()
+
+
+def test_what_is_to_be_typed_can_be_typed(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my models"
+    folder.mkdir()
+    spaced = model.rename(folder / "a model.gguf")
+    done = derive(spaced, "--quant", "Q4_0", "--output", str(folder / "b copy.gguf"), "--prompts", "0")
+    command = shlex.split(done.stdout.splitlines()[-1].partition("homespec ")[2])
+    assert command == ["serve", str(spaced), "--draft", str(folder / "b copy.gguf")]
+
+
+def test_a_home_that_is_not_there_leads_nowhere(model: Path) -> None:
+    done = derive(model, "--quant", "Q4_0", "--output", "~nobody-is-called-so/copy.gguf")
+    assert done.code == ExitCode.FAILURE
+    assert "~nobody-is-called-so is not a directory" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -298,11 +314,11 @@ class TestInProcess:
         def dying(job: str, options: dict[str, object], **rest: object) -> dict[str, object]:
             if job == "quantize":
                 Path(str(options["output"])).write_bytes(b"half a model")
-                raise DeriveError("llama.cpp was ended by signal 6: out of luck")
+                raise DeriveError("llama.cpp: killed by SIGABRT: out of luck")
             return run(job, options, **rest)  # type: ignore[arg-type]
 
         monkeypatch.setattr(making, "run_child", dying)
-        with pytest.raises(DeriveError, match="signal 6"):
+        with pytest.raises(DeriveError, match="SIGABRT"):
             making.derive(model, Recipe("Q4_0", None), output=None, force=False)
         assert left_in(model.parent) == ["model.gguf"]
 

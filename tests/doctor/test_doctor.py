@@ -60,6 +60,10 @@ def test_with_a_daemon_it_asks_it_and_compares_plain_and_drafted_answers(tmp_pat
         assert done.code == ExitCode.OK
         assert done.stdout.splitlines()[-1] == "3 of 3 the same, 0 differ by rounding, 0 differ by more"
         options = ("--prompts", "1", "--max-tokens", "4", "--drafter", "draft")
+        done = run_command(tmp_path, "doctor", "--divergence", "--json", "--url", daemon.url, *options)
+        assert done.code == ExitCode.FAILURE
+        found = json.loads(done.stdout)
+        assert (found["is_ok"], [each["num_drafted"] for each in found["comparisons"]]) == (False, [0])
         done = run_command(tmp_path, "doctor", "--divergence", "--url", daemon.url, *options)
         assert done.code == ExitCode.FAILURE
         assert "nothing was drafted, so this proves nothing (draft is off: no draft model configured" in done.stdout

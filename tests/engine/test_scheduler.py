@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -462,13 +464,17 @@ def test_the_scheduler_thread_takes_requests_from_others_and_reports_when_done(m
             if isinstance(frame, Snapshot) and any(isinstance(earlier, Finished) for earlier in engine.frames):
                 done.set()
 
+        def run() -> None:
+            with suppress(SystemExit):
+                engine.scheduler.run()
+
         engine.scheduler._outbox.send = send
-        thread = threading.Thread(target=engine.scheduler.run)
+        thread = threading.Thread(target=run)
         thread.start()
         sequence = engine.engine.sequence(ask(b"posted", max_tokens=8))
         engine.scheduler.post(lambda: engine.scheduler.submit(sequence))
         assert done.wait(60)
-        engine.scheduler.post(engine.scheduler.stop)
+        engine.scheduler.post(sys.exit)
         thread.join(60)
         assert not thread.is_alive()
         assert engine.answer(sequence).finished.num_output_tokens == 8

@@ -47,7 +47,6 @@ def test_the_share_follows_what_is_dropped(tmp_path: Path) -> None:
     assert 0.4 < share < 0.6
     path.read_bytes()
     assert file.resident_share() == 1.0
-    file.close()
 
 
 def test_looking_does_not_read(tmp_path: Path) -> None:

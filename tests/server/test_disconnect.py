@@ -177,6 +177,18 @@ def test_a_cancelled_stream_ends_with_an_error(narrow: Daemon) -> None:
     assert cancel(narrow, request_id).status_code == 404
 
 
+def test_a_cancelled_stream_of_ollama_ends_with_a_text(narrow: Daemon) -> None:
+    body = {"prompt": "One,", "raw": True, "options": {"num_predict": -1, "temperature": 0}}
+    with narrow.stream("/api/generate", body) as stream:
+        lines = stream.response.iter_lines()
+        next(lines)
+        [request_id] = eventually(lambda: request_ids(narrow), "the request is seen")
+        cancel(narrow, request_id)
+        *_, last = map(json.loads, lines)
+    assert isinstance(last["error"], str)
+    assert (last["code"], set(last)) == ("cancelled", {"error", "type", "param", "code"})
+
+
 def test_a_cancelled_answer_is_refused_and_not_sent_again(narrow: Daemon) -> None:
     client = openai.OpenAI(base_url=f"{narrow.url}/v1", api_key="x", max_retries=2, timeout=60)
     body: dict[str, Any] = {

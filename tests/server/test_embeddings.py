@@ -12,7 +12,7 @@ import ollama
 import openai
 import pytest
 
-from tests.daemons import GREEDY, HTTP_TIMEOUT_S, Daemon, eventually, running
+from tests.daemons import GREEDY, HTTP_TIMEOUT_S, Daemon, eventually, fault, running
 from tests.kits import embedding_kit
 from tests.kits.models import Models
 
@@ -158,9 +158,9 @@ def test_bad_requests_are_named_and_harm_nobody(bert: Daemon, vector: list[float
 def test_an_embedding_model_does_not_talk(bert: Daemon, path: str, body: Any) -> None:
     response = bert.post(path, body)
     assert response.status_code == 400, response.text
-    error = response.json()["error"]
-    assert error["code"] == "model_does_not_generate"
-    assert "/v1/embeddings" in error["message"]
+    code, message = fault(response)
+    assert code == "model_does_not_generate"
+    assert "/v1/embeddings" in message
 
 
 def test_it_says_what_it_is(bert: Daemon) -> None:
@@ -196,7 +196,7 @@ def test_a_model_that_talks_embeds_beside_when_it_is_told_to(filler: Daemon) -> 
 
 def test_a_model_that_only_talks_says_how_to_have_it_embed(thinker: Daemon) -> None:
     for path in ("/v1/embeddings", "/api/embed"):
-        error = thinker.post(path, {"input": "a"}).json()["error"]
-        assert error["code"] == "embeddings_not_supported"
-        assert "embeddings = 'mean'" in error["message"]
+        code, message = fault(thinker.post(path, {"input": "a"}))
+        assert code == "embeddings_not_supported"
+        assert "embeddings = 'mean'" in message
     assert thinker.complete("c", 1, **GREEDY)["choices"][0]["text"] == "d"

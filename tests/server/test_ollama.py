@@ -95,10 +95,26 @@ def test_tools(client: ollama.Client, stream: bool) -> None:
     assert client.chat(MODEL, conversation, options=GREEDY).message.content == "cd"
 
 
-def test_a_result_without_a_call_is_refused(client: ollama.Client) -> None:
-    with pytest.raises(ollama.ResponseError) as caught:
-        client.chat(MODEL, [*HI, {"role": "tool", "content": "1", "tool_name": "f"}])
-    assert caught.value.status_code == 400
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_of_one_answer_are_numbered(thinker: Daemon, stream: bool) -> None:
+    body = {"messages": HI, "tools": [LIGHT, NOW], "options": GREEDY | {"num_predict": 200}, "stream": stream}
+    lines = [json.loads(line) for line in thinker.post("/api/chat", body).text.splitlines()]
+    calls = [call for line in lines for call in line["message"].get("tool_calls", [])]
+    assert [call["function"]["index"] for call in calls] == [*range(len(calls))]
+    assert len(calls) > 1
+
+
+@pytest.mark.parametrize("fields", [{}, {"tool_name": "f"}, {"tool_call_id": "call_of_a_message_that_was_cut_off"}])
+def test_a_result_whose_call_was_not_sent_is_read_as_text(thinker: Daemon, fields: dict[str, str]) -> None:
+    result = {"role": "tool", "content": "done", **fields}
+    for messages in (
+        [{"role": "system", "content": "Be short."}, result, {"role": "assistant", "content": "ok"}, *HI],
+        [*HI, result],
+    ):
+        answer = thinker.post("/api/chat", {"messages": messages, "stream": False, "options": GREEDY})
+        assert answer.status_code == 200, answer.text
+        notice = answer.headers["x-homespec-notice"]
+        assert "messages[1] is spelled out as text: the call that it answers was not sent" in notice
 
 
 def test_a_format_is_kept_to(client: ollama.Client) -> None:
@@ -165,18 +181,35 @@ def test_options_without_effect_are_said(thinker: Daemon) -> None:
         ("/api/generate", {"prompt": "a", "context": [1]}, "context"),
         ("/api/generate", {"prompt": 5}, "prompt"),
         ("/api/embed", {"input": "a"}, "model"),
-        ("/v1/embeddings", {"input": "a"}, "model"),
     ],
 )
 def test_what_cannot_be_honoured_is_named(thinker: Daemon, path: str, body: Any, param: str) -> None:
     response = thinker.post(path, body)
     assert response.status_code == 400, response.text
-    assert response.json()["error"]["param"] == param
+    assert response.json()["param"] == param
 
 
 @pytest.mark.parametrize("options", [{"num_predict": -1}, {"num_predict": 0}, {"seed": -1, "num_predict": -2}])
 def test_what_asks_for_no_limit_and_no_seed_has_none(client: ollama.Client, options: dict[str, int]) -> None:
     assert client.chat(MODEL, HI, options=GREEDY | options).message.content == "cd"
+
+
+def test_a_refusal_is_a_text_as_clients_show_it(client: ollama.Client, thinker: Daemon) -> None:
+    with pytest.raises(ollama.ResponseError) as caught:
+        client.chat("other", HI)
+    assert caught.value.error.startswith("model 'other' is not served here")
+    assert caught.value.status_code == 404
+    answers = (
+        thinker.post("/api/chat", {"messages": 5}),
+        thinker.post("/api/embed", {"input": "a"}),
+        httpx.post(f"{thinker.url}/api/show", content="{}"),
+        httpx.get(f"{thinker.url}/api/chat"),
+        httpx.get(f"{thinker.url}/api/nowhere"),
+        httpx.get(f"{thinker.url}/api/tags", headers={"host": "evil.example"}),
+    )
+    for answer, status in zip(answers, (400, 400, 415, 405, 404, 403), strict=True):
+        assert (answer.status_code, set(answer.json())) == (status, {"error", "type", "param", "code"})
+        assert isinstance(answer.json()["error"], str)
 
 
 def test_models_are_fetched_elsewhere(client: ollama.Client) -> None:

@@ -220,3 +220,11 @@ def test_what_gives_no_tokens_has_no_first_one(requests: Requests) -> None:
     refused = generate(requests, A)
     requests.answer(Refused(refused.id, CANCELLED))
     assert requests.first_token_status().count == 0
+
+
+def test_nobody_makes_room_for_a_request_that_is_refused(requests: Requests) -> None:
+    jobs = [generate(requests, A, client="many") for _ in range(5)]
+    endless = Generate("x", TextPrompt("a"), Sampling(seed=2**70))
+    with pytest.raises(RequestError, match="cannot be passed"):
+        requests.take(endless, A, client="one")
+    assert requests.num_waiting(A) == len(jobs)

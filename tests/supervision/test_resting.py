@@ -99,7 +99,7 @@ def test_ollama_s_clients_say_how_long_a_model_stays(resting: Daemon) -> None:
     eventually(lambda: daemon.status()["engine"]["pid"] is None, "it is unloaded")
     wrong = daemon.post("/api/chat", {"messages": [], "keep_alive": "soon"})
     assert wrong.status_code == 400
-    assert wrong.json()["error"]["param"] == "keep_alive"
+    assert wrong.json()["param"] == "keep_alive"
 
 
 def test_a_load_that_hangs_is_noticed_and_tried_again(models: Models, tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ class DraftRequest:
     should_continue: ShouldContinue | None = None
     """Asked after each token by a drafter whose next one takes time; None: up to `max_tokens`."""
 
-    def is_met(self, draft: Sequence[Proposal]) -> bool:
-        """Whether such a drafter has drafted enough; at least one token must be there."""
-        if len(draft) >= self.max_tokens:
+    def is_met(self, draft: Sequence[Proposal], is_end: Callable[[int], bool]) -> bool:
+        """Whether such a drafter has drafted enough, also because the text ends; at least one token must be there."""
+        if len(draft) >= self.max_tokens or is_end(draft[-1].token_id):
             return True
         goes_on = self.should_continue
         return goes_on is not None and not goes_on(len(draft) - 1, draft[-1].confidence)

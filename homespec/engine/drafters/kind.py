@@ -12,7 +12,6 @@ import numpy as np
 from homespec.engine.llama.gguf import TensorInfo, open_header
 
 DRAFT, EAGLE3, MTP, DFLASH, DSPARK = "draft", "eagle3", "mtp", "dflash", "dspark"
-KINDS = (DRAFT, EAGLE3, MTP, DFLASH, DSPARK)
 """Names of the drafters that come from a file."""
 
 _LAYER_TAPS = ("llama_set_embeddings_layer_inp", "llama_get_embeddings_layer_inp")
@@ -24,7 +23,7 @@ SYMBOLS: dict[str, tuple[str, ...]] = {
     DFLASH: (*_LAYER_TAPS, *_STATES),
     DSPARK: (*_LAYER_TAPS, *_STATES),
 }
-"""Functions of llama-ext.h that each kind cannot do without."""
+"""Functions of llama-ext.h that each of them cannot do without."""
 
 GEMMA4, GEMMA4_ASSISTANT = "gemma4", "gemma4-assistant"
 _FIRST_NORM = "blk.0.attn_norm.weight"

@@ -97,10 +97,7 @@ class ModelDrafter:
                 run.draft.append(proposal)
                 run.tokens.append(proposal.token_id)
                 run.pending = [proposal.token_id]
-            active = [run for run in active if not self._is_complete(run)]
-
-    def _is_complete(self, run: _Run) -> bool:
-        return self._target.is_end(run.tokens[-1]) or run.request.is_met(run.draft)
+            active = [run for run in active if not run.request.is_met(run.draft, self._target.is_end)]
 
     def _row(self, logits: Logits) -> Logits:
         """Logits over the target's vocabulary: padding ids that only one of the two knows are never drafted."""

@@ -137,7 +137,7 @@ class PairDrafter(HeadDrafter):
                 run.tokens.append(proposal.token_id)
                 run.pending = [proposal.token_id]
             is_first = False
-            active = [run for run in active if not self._is_complete(run)]
+            active = [run for run in active if not run.request.is_met(run.draft, self._target.is_end)]
         for run in runs:
             self._head.rewind(run.request.slot_id, self._head.track(run.request.slot_id).held)
 
@@ -157,9 +157,6 @@ class PairDrafter(HeadDrafter):
             first_output = self._batch.add_hidden(run.hidden, position, slot_id, outputs, run.pending)
             rows.append((first_output + outputs - 1, self._batch.n_tokens - 1))
         return rows if self._head.decode(self._batch, asking) else None
-
-    def _is_complete(self, run: _Run) -> bool:
-        return self._target.is_end(run.tokens[-1]) or run.request.is_met(run.draft)
 
 
 def _groups(runs: list[_Run], capacity: int) -> list[list[_Run]]:

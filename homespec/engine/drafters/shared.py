@@ -103,10 +103,7 @@ class SharedDrafter:
                 run.hidden = states[row : row + 1]
                 run.draft.append(proposal)
                 run.tokens.append(proposal.token_id)
-            active = [run for run in active if not self._is_complete(run)]
-
-    def _is_complete(self, run: _Run) -> bool:
-        return self._target.is_end(run.tokens[-1]) or run.request.is_met(run.draft)
+            active = [run for run in active if not run.request.is_met(run.draft, self._target.is_end)]
 
 
 def open_shared(model: Model, target: Context) -> SharedDrafter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from homespec.engine.embedding.embedder import Embedder, EmbeddingJob
@@ -14,13 +13,12 @@ from homespec.engine.embedding.reader import EmbeddingReader
 from homespec.engine.exactness import Exactness, unchecked
 from homespec.engine.inbox import Inbox, Task
 from homespec.engine.llama.context import Context
-from homespec.engine.llama.library import library
-from homespec.engine.llama.model import Model
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.model_status import model_status
 from homespec.engine.pace import Pace
-from homespec.errors import GpuMissing, RequestError
-from homespec.frames import DrafterOrder, EngineSettings, Frame, Loading, SetDrafter, Snapshot
+from homespec.engine.target import device_readings, load_target
+from homespec.errors import RequestError
+from homespec.frames import DrafterOrder, EngineSettings, Frame, SetDrafter, Snapshot
 from homespec.status import (
     DeviceMemory,
     DraftState,
@@ -134,21 +132,12 @@ def build_embedding_engine(
     settings: EngineSettings, kind: EmbeddingKind, *, send: Callable[[Frame], None]
 ) -> EmbeddingEngine:
     """Load a model that only embeds. Raises ModelError."""
-    path = Path(settings.model_path)
-    GpuMissing.check(settings.n_gpu_layers, library().offload_devices(), expected=settings.expects_gpu)
-    model = Model(
-        path,
-        n_gpu_layers=settings.n_gpu_layers,
-        mmap=settings.mmap,
-        progress=lambda progress: send(Loading(progress, f"loading {path.name}")),
-    )
+    model = load_target(settings, send)
     context = Context(model, embedding_params(settings, model, kind))
     embedder = Embedder(context, kind, send)
-    # Without offloaded layers the devices are not ours to look at: looking would wake one that sleeps.
-    devices = library().device_memory if settings.n_gpu_layers else tuple
     return EmbeddingEngine(
         context,
-        EmbeddingScheduler(embedder, send, devices),
+        EmbeddingScheduler(embedder, send, device_readings(settings)),
         embedder.reader(),
         model_status(settings, context, embedding=embedder.status, generates=False),
     )

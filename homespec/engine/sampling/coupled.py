@@ -53,5 +53,5 @@ class CoupledSampler:
         return candidates.token_at(self._draw(candidates, len(token_ids)))
 
     def _draw(self, candidates: Candidates, position: int) -> int:
-        """Index of an exact sample, by the Gumbel-max trick."""
-        return int(np.argmax(candidates.scores + self._noise.at(position, candidates.ids())))
+        """Index of the sample."""
+        return self._noise.draw(position, candidates.ids(), candidates.scores)

@@ -26,6 +26,10 @@ class GumbelNoise:
         """Standard Gumbel variates of the given tokens at `position`, same shape."""
         return -np.log(-np.log(self._uniforms(position, token_ids)))
 
+    def draw(self, position: int, token_ids: NDArray[np.integer], scores: NDArray[np.float64]) -> int:
+        """Index of an exact sample of the softmax of `scores`, by the Gumbel-max trick; one of -inf is never drawn."""
+        return int(np.argmax(scores + self.at(position, token_ids)))
+
     def uniform(self, position: int) -> float:
         """One number in (0, 1) at `position`."""
         return float(self._uniforms(position, np.zeros(1, np.int64))[0])

@@ -63,8 +63,7 @@ class RejectionSampler:
 
 
 def _draw(candidates: Candidates, noise: GumbelNoise, position: int) -> int:
-    """An exact sample by the Gumbel-max trick; a token with score -inf is never drawn."""
-    return candidates.token_at(int(np.argmax(candidates.scores + noise.at(position, candidates.ids()))))
+    return candidates.token_at(noise.draw(position, candidates.ids(), candidates.scores))
 
 
 def _aligned(proposal: Proposal, candidates: Candidates) -> NDArray[np.float64]:

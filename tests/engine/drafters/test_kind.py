@@ -10,7 +10,7 @@ import pytest
 
 from homespec.engine.drafters.choice import FREE, FREE_TEXTS
 from homespec.engine.drafters.hosts import Host
-from homespec.engine.drafters.kind import DFLASH, DRAFT, DSPARK, EAGLE3, KINDS, MTP, SYMBOLS, Head, read_head
+from homespec.engine.drafters.kind import DFLASH, DRAFT, DSPARK, EAGLE3, MTP, SYMBOLS, Head, read_head
 from homespec.engine.drafters.pair import head_mismatches
 from homespec.engine.drafters.roster import AUTO, OFF
 from homespec.engine.llama.library import EXTENSIONS
@@ -102,7 +102,6 @@ def test_a_file_that_is_no_model_is_an_error(target: Path, tmp_path: Path) -> No
 
 
 def test_what_a_kind_needs_of_the_library_is_bound() -> None:
-    assert set(SYMBOLS) == set(KINDS)
     assert {name for names in SYMBOLS.values() for name in names} <= set(EXTENSIONS)
 
 
@@ -124,5 +123,5 @@ def test_a_header_with_values_of_other_types_is_a_file_that_fits_nothing(
 
 
 def test_every_drafter_can_be_named_in_a_request_and_is_counted() -> None:
-    assert {*get_args(DrafterMode)} == {AUTO, OFF, *KINDS, *FREE_TEXTS}
-    assert {*DRAFTER_NAMES} == {*KINDS, *FREE}
+    assert {*get_args(DrafterMode)} == {AUTO, OFF, *SYMBOLS, *FREE_TEXTS}
+    assert {*DRAFTER_NAMES} == {*SYMBOLS, *FREE}

@@ -21,6 +21,7 @@ from homespec.wire.chat import ChatRequest
 from homespec.wire.chat_shape import ChatShape
 from homespec.wire.completion_shape import CompletionShape
 from homespec.wire.embeddings import MAX_INPUTS, EmbeddingRequest, OllamaEmbedRequest
+from homespec.wire.faults import fault_text, field_path
 from homespec.wire.generation import MAX_INT, MAX_STOPS
 from homespec.wire.ollama_shape import OllamaShape
 from homespec.wire.requests import (
@@ -30,7 +31,7 @@ from homespec.wire.requests import (
     DrafterRequest,
     TokenizeRequest,
 )
-from homespec.wire.responses import Shape, choice_id, error_body, fault_text, field_path, is_same_request, request_id
+from homespec.wire.responses import Shape, choice_id, error_body, is_same_request, request_id
 
 HI = [{"role": "user", "content": "Hi"}]
 
