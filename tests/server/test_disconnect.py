@@ -96,11 +96,13 @@ def test_fifty_interruptions_leave_nothing_behind(narrow: Daemon) -> None:
     eventually(are_back, "no connection is left", FREE_LIMIT_S)
 
 
+def phases(daemon: Daemon) -> list[str]:
+    return [request["phase"] for request in daemon.status()["requests"]]
+
+
 def test_a_long_prompt_is_cancelled_between_its_chunks(narrow: Daemon) -> None:
     with raw_post(narrow, {"prompt": [19556, 905] * 3500, "max_tokens": 1}):
-        eventually(lambda: in_the_engine(narrow), "the prompt is in the engine")
-        [request] = narrow.status()["requests"]
-        assert request["phase"] == "prefill"
+        eventually(lambda: phases(narrow) == ["prefill"], "the prompt is being read")
     computed = narrow.status()["counters"]["prompt_tokens"]
     eventually(narrow.is_idle, "the slot is free", 20)
     assert narrow.status()["counters"]["prompt_tokens"] < computed + 7000 / 2
