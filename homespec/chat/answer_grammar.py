@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from homespec.chat.harmony import harmony_answer
 from homespec.chat.speller import SPACE, TEXT, Speller
 from homespec.chat.thinking import thinking_rules
-from homespec.chat.tool_format import HARMONY_REASONING
+from homespec.chat.tool_formats import HARMONY_REASONING
 from homespec.frames import Constraint
 
 

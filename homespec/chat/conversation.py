@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homespec.chat.spelled_calls import spelled_calls
-from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat
+from homespec.chat.tool_format import ToolFormat
+from homespec.chat.tool_formats import FORMATS, HARMONY, HERMES
 from homespec.errors import RequestError
 from homespec.status import ChatFormat
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from homespec.chat.answer_parser import AnswerParser
 from homespec.chat.arguments import JsonReader
 from homespec.chat.speller import TEXT, Speller
-from homespec.chat.tool_format import HARMONY, HARMONY_REASONING, Tools
+from homespec.chat.tool_format import Tools
+from homespec.chat.tool_formats import HARMONY, HARMONY_REASONING
 from homespec.frames import ToolUse
 
 _MESSAGE, _END = "<|message|>", "<|end|>"

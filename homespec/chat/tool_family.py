@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from homespec.chat.tool_format import FORMATS
+from homespec.chat.tool_formats import FORMATS
 
 
 def named_in(template: str) -> str | None:

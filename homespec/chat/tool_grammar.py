@@ -13,7 +13,8 @@ from homespec.chat.argument_grammar import argument_rules, shared_rules
 from homespec.chat.harmony import harmony_grammar
 from homespec.chat.speller import SPACE, TEXT, Speller
 from homespec.chat.thinking import thinking_rules
-from homespec.chat.tool_format import HARMONY, ToolFormat
+from homespec.chat.tool_format import ToolFormat
+from homespec.chat.tool_formats import HARMONY
 from homespec.frames import ToolUse
 
 _ID = "ID: /[A-Za-z0-9]{1,12}/"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from homespec.chat.arguments import Braces, Keywords, Style, Tags
-from homespec.chat.tool_format import FORMATS, HARMONY, ToolFormat
+from homespec.chat.tool_format import ToolFormat
+from homespec.chat.tool_formats import FORMATS, HARMONY
 
 NAME = "probe_tool"
 """The function that is called."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from homespec.chat.answer_grammar import answer_grammar
-from homespec.chat.tool_format import FORMATS
+from homespec.chat.tool_formats import FORMATS
 from homespec.chat.tool_grammar import tool_grammar
 from homespec.engine.chat_format import examine, read_source
 from homespec.engine.costs import Costs

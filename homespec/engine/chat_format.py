@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homespec.chat.tool_family import known_by_tokens, named_in
-from homespec.chat.tool_format import HARMONY_REASONING
+from homespec.chat.tool_formats import HARMONY_REASONING
 from homespec.chat.tool_probe import KEY, NAME, VALUE, read_call
 from homespec.engine.template import ChatTemplate
 from homespec.errors import ModelUnsupported, RequestError

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from homespec.chat.tool_format import HARMONY_REASONING
+from homespec.chat.tool_formats import HARMONY_REASONING
 from homespec.engine.llama.vocab import Vocab
 from homespec.engine.template import ChatTemplate
 from homespec.errors import RequestError

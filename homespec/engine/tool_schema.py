@@ -14,7 +14,7 @@ import msgspec
 from llguidance import LLMatcher
 
 from homespec.chat.argument_grammar import gaps_of
-from homespec.chat.tool_format import FORMATS
+from homespec.chat.tool_formats import FORMATS
 from homespec.engine.guided_schema import guided
 from homespec.errors import RequestError
 from homespec.frames import FunctionSpec, ToolUse

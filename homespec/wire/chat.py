@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from homespec.chat.conversation import prepare
-from homespec.chat.tool_format import FORMATS, HARMONY_REASONING, Tools
+from homespec.chat.tool_format import Tools
+from homespec.chat.tool_formats import FORMATS, HARMONY_REASONING
 from homespec.errors import RequestError
 from homespec.frames import ChatPrompt, Constraint, Generate, ToolUse
 from homespec.status import ChatFormat

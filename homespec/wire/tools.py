@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import ConfigDict, Field
 
-from homespec.chat.tool_format import HERMES
+from homespec.chat.tool_formats import HERMES
 from homespec.errors import RequestError
 from homespec.frames import FunctionSpec, ToolUse
 from homespec.status import ChatFormat

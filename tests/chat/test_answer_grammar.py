@@ -6,7 +6,7 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from homespec.chat.answer_grammar import answer_grammar
-from homespec.chat.tool_format import HARMONY_REASONING
+from homespec.chat.tool_formats import HARMONY_REASONING
 from homespec.frames import Constraint
 
 TOKENIZER = LLTokenizer("byte")

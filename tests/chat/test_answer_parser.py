@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from homespec.chat.answer_parser import AnswerParser
 from homespec.chat.arguments import Braces, Keywords, Tags
 from homespec.chat.elements import element_json
-from homespec.chat.tool_format import FORMATS, HARMONY, HERMES, ToolFormat, Tools
+from homespec.chat.tool_format import ToolFormat, Tools
+from homespec.chat.tool_formats import FORMATS, HARMONY, HERMES
 from homespec.wire.answer import Answer
 
 THINK = ("<think>", "</think>")

@@ -12,7 +12,8 @@ from llguidance import LLMatcher, LLTokenizer
 
 from homespec.chat.answer_parser import AnswerParser
 from homespec.chat.harmony import HarmonyParser, harmony_grammar, make_parser
-from homespec.chat.tool_format import FORMATS, HARMONY, HARMONY_REASONING, HERMES, Tools
+from homespec.chat.tool_format import Tools
+from homespec.chat.tool_formats import FORMATS, HARMONY, HARMONY_REASONING, HERMES
 from homespec.frames import FunctionSpec, ToolUse
 from homespec.wire.answer import Answer
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from homespec.chat.tool_family import known_by_tokens, named_in
-from homespec.chat.tool_format import FORMATS, ToolFormat
+from homespec.chat.tool_format import ToolFormat
+from homespec.chat.tool_formats import FORMATS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from llguidance import LLMatcher, LLTokenizer
 
 from homespec.chat.argument_grammar import gaps_of
 from homespec.chat.arguments import Tags
-from homespec.chat.tool_format import FORMATS, HERMES, ToolFormat
+from homespec.chat.tool_format import ToolFormat
+from homespec.chat.tool_formats import FORMATS, HERMES
 from homespec.chat.tool_grammar import tool_grammar
 from homespec.frames import FunctionSpec, ToolUse
 from tests.chat.test_answer_parser import ROWS, spelled

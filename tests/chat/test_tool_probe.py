@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from homespec.chat.tool_format import FORMATS, HARMONY, ToolFormat
+from homespec.chat.tool_format import ToolFormat
+from homespec.chat.tool_formats import FORMATS, HARMONY
 from homespec.chat.tool_probe import KEY, NAME, VALUE, read_call
 from tests.chat.test_answer_parser import spelled
 

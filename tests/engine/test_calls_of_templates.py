@@ -8,7 +8,8 @@ import pytest
 
 from homespec.chat.conversation import prepare
 from homespec.chat.harmony import make_parser
-from homespec.chat.tool_format import FORMATS, Tools
+from homespec.chat.tool_format import Tools
+from homespec.chat.tool_formats import FORMATS
 from homespec.engine.chat_format import examine
 from homespec.engine.template import ChatTemplate
 from homespec.wire.answer import Answer

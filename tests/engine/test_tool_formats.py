@@ -7,7 +7,8 @@ import json
 import pytest
 
 from homespec.chat.harmony import make_parser
-from homespec.chat.tool_format import FORMATS, ToolFormat, Tools
+from homespec.chat.tool_format import ToolFormat, Tools
+from homespec.chat.tool_formats import FORMATS
 from homespec.frames import ChatPrompt, FunctionSpec, Generate, Sampling, ToolUse
 from homespec.wire.answer import Answer
 from tests.kits.engines import running

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from homespec.chat.tool_format import HERMES, Tools
+from homespec.chat.tool_format import Tools
+from homespec.chat.tool_formats import HERMES
 from homespec.errors import ErrorInfo, RequestError
 from homespec.frames import ChatPrompt, Delta, DraftProgress, Finished, Generate, TextPrompt, TokenPrompt
 from homespec.link import decode_from_engine, encode
