@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from homespec.engine.control.choose import Bet, Choice
 from homespec.engine.control.cost import CostModel
 from homespec.engine.control.decision import (
+    CERTAIN,
     DOES_NOT_PAY,
     NOT_MEASURED,
     PAUSED,
@@ -20,7 +21,7 @@ from homespec.engine.control.decision import (
     RoundTimes,
 )
 from homespec.engine.control.early_stop import EarlyStop
-from homespec.engine.control.experience import CERTAIN, Experience
+from homespec.engine.control.experience import Experience
 from homespec.engine.control.plain_times import PlainTimes
 from homespec.engine.control.price_list import PriceList
 from homespec.engine.control.prices import Placed, Prices
@@ -169,7 +170,7 @@ class Controller:
     def _bet_on(self, prices: Prices, sequence_id: str, offer: Offer) -> Bet:
         """No more of a draft that may well be wrong than the sequence can lose."""
         bet = Bet(offer.drafter, self._experience.survival(sequence_id, offer))
-        if not _is_guess(offer):
+        if not offer.is_guess:
             return bet
         return prices.affordable(bet, self._purses.held(sequence_id))
 
@@ -255,24 +256,10 @@ class Controller:
         for outcome in outcomes:
             self._experience.learn(plan.candidates[outcome.sequence_id], outcome)
         spent_s = times.total_s
-        self._pay(plan, spent_s, outcomes)
+        self._purses.book(plan.prices, plan.candidates, outcomes, spent_s)
         if not drafted:
             self._plain_times.seen(self._now, times.verify_s / plan.prices.plain_s)
         self._settle(plan, spent_s, outcomes, drafted)
-
-    def _pay(self, plan: _Plan, spent_s: float, outcomes: Sequence[Outcome]) -> None:
-        """What each sequence has won or lost by a guess, or would have. What requests have fixed costs nobody."""
-        not_guessed = {CERTAIN, *plan.prices.draft_s}
-        offers_of = {name: candidate.offers for name, candidate in plan.candidates.items()}
-        num_bets = sum(1 for outcome in outcomes if outcome.num_draft_tokens and offers_of[outcome.sequence_id])
-        lost = (spent_s - plan.prices.plain_s) / plan.prices.sequences_s / max(num_bets, 1)
-        for outcome in outcomes:
-            offers = offers_of[outcome.sequence_id]
-            if outcome.num_draft_tokens and offers and outcome.drafter not in not_guessed:
-                won = (len(outcome.kept) - 1) / plan.prices.num_sequences
-                self._purses.settle(outcome.sequence_id, won - lost)
-            else:
-                self._purses.watch(outcome.sequence_id, was_right=_was_guessed(offers, outcome.kept))
 
     def _settle(self, plan: _Plan, spent_s: float, outcomes: Sequence[Outcome], drafted: Sequence[Outcome]) -> None:
         """What the round was worth."""
@@ -297,14 +284,3 @@ class Controller:
             spent_s=spent_s,
             plain_token_s=plain_s / prices.num_sequences,
         )
-
-
-def _is_guess(offer: Offer) -> bool:
-    """A draft that costs nothing to make, and may be wrong: what a purse is for."""
-    return offer.is_free and offer.drafter != CERTAIN
-
-
-def _was_guessed(offers: Sequence[Offer], kept: Sequence[int]) -> bool:
-    """Whether a guess begins with the token that came; no token came to an answer that ended."""
-    first = kept[0] if kept else None
-    return any(offer.token_ids and offer.token_ids[0] == first for offer in offers if _is_guess(offer))

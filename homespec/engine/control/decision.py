@@ -12,6 +12,8 @@ from homespec.engine.drafters.drafter import ShouldContinue
 
 PAUSED, DOES_NOT_PAY, PLAIN_MEASURED = "paused", "does not pay", "plain speed measured again"
 NOT_MEASURED = "costs not measured yet"
+CERTAIN = "grammar"
+"""The drafter whose tokens cannot be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,11 @@ class Offer:
     @property
     def is_free(self) -> bool:
         return self.token_ids is not None
+
+    @property
+    def is_guess(self) -> bool:
+        """Free, and may be wrong."""
+        return self.token_ids is not None and self.drafter != CERTAIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from homespec.engine.control.acceptance import Acceptance, Forecast
-from homespec.engine.control.decision import Candidate, Offer, Outcome
+from homespec.engine.control.decision import CERTAIN, Candidate, Offer, Outcome
 from homespec.status import ReliabilityBin
 
-CERTAIN = "grammar"
-"""The drafter whose tokens cannot be refused."""
 _FREE_RATE, _MODEL_RATE = 0.5, 0.6
 """Guesses at the acceptance of a token before anything has been seen."""
 
@@ -51,7 +49,7 @@ class Experience:
         num_shown = len(outcome.kept)
         for offer in candidate.offers:
             key = candidate.sequence_id, offer.drafter
-            if offer.token_ids is not None and offer.drafter != CERTAIN:
+            if offer.is_guess and offer.token_ids is not None:
                 num_taken = _agreement(offer.token_ids, outcome.kept)
                 acceptance = self.acceptance(offer.drafter, is_free=True)
                 acceptance.learn(key[0], offer.confidences[:num_shown], num_taken, self._forecasts.get(key))

@@ -7,6 +7,11 @@ itself soon long, and one that never does ends close to plain speed, whatever wa
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from homespec.engine.control.decision import CERTAIN, Candidate, Offer, Outcome
+from homespec.engine.control.prices import Prices
+
 START = 1.5
 """Plain rounds."""
 _INCOME = 0.02
@@ -24,6 +29,23 @@ class Purses:
     def held(self, sequence_id: str) -> float:
         return self._held.get(sequence_id, START)
 
+    def book(
+        self, prices: Prices, candidates: Mapping[str, Candidate], outcomes: Sequence[Outcome], spent_s: float
+    ) -> None:
+        """What each sequence of a round has won or lost by a guess, or would have. What requests have fixed costs
+        nobody.
+        """
+        not_guessed = {CERTAIN, *prices.draft_s}
+        offers_of = {name: candidate.offers for name, candidate in candidates.items()}
+        num_bets = sum(1 for outcome in outcomes if outcome.num_draft_tokens and offers_of[outcome.sequence_id])
+        lost = (spent_s - prices.plain_s) / prices.sequences_s / max(num_bets, 1)
+        for outcome in outcomes:
+            offers = offers_of[outcome.sequence_id]
+            if outcome.num_draft_tokens and offers and outcome.drafter not in not_guessed:
+                self.settle(outcome.sequence_id, (len(outcome.kept) - 1) / prices.num_sequences - lost)
+            else:
+                self.watch(outcome.sequence_id, was_right=_was_guessed(offers, outcome.kept))
+
     def settle(self, sequence_id: str, won: float) -> None:
         """A round with a free draft of this sequence won so many plain rounds; a negative number were lost."""
         self._held[sequence_id] = max(self.held(sequence_id) + won, 0.0) + _INCOME
@@ -37,3 +59,9 @@ class Purses:
 
     def forget(self, sequence_id: str) -> None:
         self._held.pop(sequence_id, None)
+
+
+def _was_guessed(offers: Sequence[Offer], kept: Sequence[int]) -> bool:
+    """Whether a guess begins with the token that came; no token came to an answer that ended."""
+    first = kept[0] if kept else None
+    return any(offer.token_ids and offer.token_ids[0] == first for offer in offers if offer.is_guess)
