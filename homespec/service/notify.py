@@ -16,8 +16,8 @@ _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class Notifier:
-    """Sends to the manager; without one it does nothing. What cannot be sent is dropped; of a manager that is gone, as in
-    a shell that a service left behind, one line is logged.
+    """Sends to the manager; without one it does nothing. What cannot be sent is dropped; a manager that is gone, as for
+    a shell that a service left behind, is one line in the log.
     """
 
     def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
