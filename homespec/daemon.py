@@ -31,9 +31,11 @@ from homespec.headroom.reconsider import reconsider
 from homespec.offers import Offers
 from homespec.program import program
 from homespec.server.app import create_app
+from homespec.server.connection import Connection
+from homespec.server.open_files import Shortage, raise_limit
 from homespec.service.announce import Announcer
 from homespec.service.changes import describe, following
-from homespec.service.listening import listen
+from homespec.service.listening import BACKLOG, listen
 from homespec.service.log import log_to_stderr
 from homespec.service.notify import Notifier
 from homespec.status import Phase
@@ -88,11 +90,15 @@ class Daemon:
 
     async def run(self) -> None:
         """Serve until a signal. Raises ModelError or EngineError when there is nothing left to serve."""
+        asyncio.get_running_loop().set_exception_handler(Shortage())
         supervisor = self._supervisor
         server = _HttpServer(
             uvicorn.Config(
                 self._serve_http,
                 interface="asgi3",
+                http=Connection,
+                ws="none",
+                backlog=BACKLOG,
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -249,10 +255,12 @@ def _card_addresses(supervisor: Supervisor) -> list[str]:
 def serve(settings: Settings, reread: Callable[[], Settings]) -> ExitCode:
     """Run a daemon in this process. Raises HomespecError."""
     log_to_stderr(settings.log_level)
+    raise_limit()
     daemon = Daemon(settings, reread, Notifier.from_environment(os.environ))
     url = daemon.bind()
     logger.info("serving %s on %s", daemon.model_path.name, url)
-    print(_welcome(url, settings), file=sys.stderr, flush=True)
+    with suppress(OSError):  # a log that has no room is no reason not to answer
+        print(_welcome(url, settings), file=sys.stderr, flush=True)
     asyncio.run(daemon.run())
     return ExitCode.OK
 

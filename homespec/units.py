@@ -11,7 +11,8 @@ GIB = 1024 * MIB
 
 _MAX_DIGITS = 5
 """Of a size, the point included: columns stay columns."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+"""Also what ends a line elsewhere, and what turns the direction of all that follows."""
 _CONTROL_IN_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -68,7 +69,7 @@ def one_line(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """One line without control characters: what comes over the network must not steer the terminal."""
+    """One line without control characters and marks of direction: what comes in must not steer the terminal."""
     return _CONTROL.sub(" ", text).strip()
 
 

@@ -110,6 +110,25 @@ def test_a_second_signal_forces(models: Models, tmp_path: Path) -> None:
         eventually(lambda: not daemon.survivors(), "everything is gone")
 
 
+def test_a_request_is_told_when_its_model_is_gone_for_good(models: Models, tmp_path: Path) -> None:
+    """The engine dies, and the file is no model any more."""
+    path = tmp_path / "letters.gguf"
+    path.write_bytes(models.letters.read_bytes())
+    with running(tmp_path, str(path)) as daemon, ThreadPoolExecutor() as pool:
+        engine = psutil.Process(daemon.engine_pid)
+        engine.suspend()
+        path.unlink()
+        path.write_bytes(b"no model")
+        asking = pool.submit(daemon.post, "/v1/completions", {"prompt": "a", "max_tokens": 1})
+        eventually(lambda: daemon.status()["queue"]["running"], "the request is with the engine")
+        engine.kill()
+        response = asking.result()
+        assert response.status_code == 503
+        assert response.json()["error"]["code"] == "load_failed"
+        assert daemon.wait_exit() == ExitCode.MODEL
+        assert "Traceback" not in daemon.log()
+
+
 @pytest.mark.parametrize("busy", [False, True])
 def test_nothing_outlives_a_killed_daemon(models: Models, tmp_path: Path, busy: bool) -> None:
     with running(tmp_path, str(models.letters), *ROOMY) as daemon:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -120,6 +121,21 @@ def stalling(models: Models, tmp_path: Path) -> Iterator[Daemon]:
     flags = (str(models.letters), "--ctx", "30000")
     with running(tmp_path, *flags, environment={"HOMESPEC_STALL_TIMEOUT_S": "2"}) as daemon:
         yield daemon
+
+
+def test_time_in_which_all_was_stopped_is_not_the_engines(stalling: Daemon) -> None:
+    """As `docker pause` and a debugger do; the answer goes on where it was."""
+    with stalling.stream("/v1/completions", {"prompt": "a", "max_tokens": 2000, **GREEDY}) as stream:
+        stream.first_text()
+        daemon, engine = psutil.Process(stalling.process.pid), psutil.Process(stalling.engine_pid)
+        for process in (daemon, engine):
+            process.suspend()
+        time.sleep(4)  # twice the limit
+        for process in (daemon, engine):
+            process.resume()
+        *_, last = stream.events()
+    assert last["choices"][0]["finish_reason"] == "length"
+    assert stalling.restarts() == 0
 
 
 def test_a_stalled_engine_is_killed_and_started_again(stalling: Daemon) -> None:

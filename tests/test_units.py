@@ -90,6 +90,7 @@ def test_one_line_keeps_what_can_be_read_and_escapes_the_rest() -> None:
 def test_clean_text_cannot_steer_a_terminal(text: str) -> None:
     shown = clean(text)
     assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in shown)
+    assert not set(shown) & set("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
     assert shown == shown.strip()
 
 
@@ -99,3 +100,8 @@ def test_clean_text_cannot_steer_a_terminal(text: str) -> None:
 )
 def test_the_end_of_a_process(code: int, text: str) -> None:
     assert format_exit(code) == text
+
+
+def test_a_name_cannot_turn_what_stands_beside_it() -> None:
+    assert clean("model\u202efugg.x") == "model fugg.x"
+    assert clean("می\u200cخواهم") == "می\u200cخواهم"  # a joiner is part of the word

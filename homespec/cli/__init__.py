@@ -50,6 +50,7 @@ def _homespec(
 
 def main() -> None:
     """Entry point. Errors raised on purpose become one line and their exit code; bugs keep their traceback."""
+    _open_standard_files()
     try:
         try:
             app(sys.argv[1:] or ["--help"], prog_name="homespec", standalone_mode=False)
@@ -71,6 +72,17 @@ def main() -> None:
             raise
         _drop_output()
         _complain(f"the output cannot be written: {error.strerror}; make room where it goes", ExitCode.FAILURE)
+
+
+def _open_standard_files() -> None:
+    """Those that were closed lead nowhere. Else the next socket takes their number, and libraries write into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _drop_output() -> None:

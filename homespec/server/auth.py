@@ -35,7 +35,7 @@ class Guard:
 
     def _refusal(self, request: Request) -> ErrorInfo | None:
         if self._keys:
-            if request.url.path in _OPEN_PATHS or request.method == "OPTIONS" or self._known(bearer_key(request)):
+            if request.scope["path"] in _OPEN_PATHS or request.method == "OPTIONS" or self._known(bearer_key(request)):
                 return None
             return ErrorInfo(
                 "a valid API key is needed; send it as 'Authorization: Bearer KEY'",
@@ -51,7 +51,8 @@ class Guard:
         )
 
     def _known(self, key: str) -> bool:
-        return any(hmac.compare_digest(key.encode(), known.encode()) for known in self._keys)
+        sent = key.encode("latin-1")  # as headers are decoded
+        return any(hmac.compare_digest(sent, known.encode(errors="surrogateescape")) for known in self._keys)
 
 
 def bearer_key(request: Request) -> str:

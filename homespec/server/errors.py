@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homespec.errors import ErrorInfo, RequestError
@@ -56,6 +57,8 @@ class Crashes:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:  # in the middle of its body
+            return
         except Exception as error:
             if has_begun or scope["type"] != "http":
                 raise

@@ -11,7 +11,7 @@ from homespec.errors import AddressInUse
 
 logger = logging.getLogger("homespec.daemon")
 
-_BACKLOG = 128
+BACKLOG = 128
 _FREEBIND = (
     {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
     if sys.platform == "linux"
@@ -51,7 +51,7 @@ def _bind(host: str, port: int, *, early: bool = False) -> socket.socket:
             sock.setsockopt(*_FREEBIND[family], 1)
             sock.bind(address)
             logger.warning("%s is not an address of this machine; it is served as soon as it is one", host)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         remedy = _REMEDIES.get(error.errno or 0, "stop what uses it or pass another --port")

@@ -16,10 +16,13 @@ _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class Notifier:
-    """Sends to the manager; without one it does nothing. A message that cannot be sent is dropped with a log line."""
+    """Sends to the manager; without one it does nothing. What cannot be sent is dropped; a manager that is gone, as for
+    a shell that a service left behind, is one line in the log.
+    """
 
     def __init__(self, address: str | None = None, watchdog_s: float | None = None) -> None:
         self._address = address
+        self._is_reached = True
         self.watchdog_s = watchdog_s
         """Seconds after which silence gets the daemon killed; None when nobody watches."""
 
@@ -49,8 +52,11 @@ class Notifier:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
                 sock.settimeout(_SEND_TIMEOUT_S)
                 sock.sendto("\n".join(lines).encode(errors="replace"), address)
+            self._is_reached = True
         except OSError as error:
-            logger.warning("the service manager at %s was not told %s: %s", self._address, lines[0], error)
+            level = logging.WARNING if self._is_reached else logging.DEBUG
+            self._is_reached = False
+            logger.log(level, "the service manager at %s was not told %s: %s", self._address, lines[0], error)
 
     def reloading(self) -> None:
         """READY=1 must follow. The time stamp tells the manager which reload it belongs to."""

@@ -62,7 +62,7 @@ class Aftermath:
         elif self._may_do_without:
             self._do_without(str(error))
         else:
-            self._state.enter(Phase.FAILED, str(error))
+            self._fail_for_good(str(error), "load_failed")
             raise error
 
     async def died(self, ended: Ended, stall: str) -> None:
@@ -136,9 +136,12 @@ class Aftermath:
         self._state.tell("model", text)
 
     def _give_up(self, message: str) -> EngineError:
-        self._state.enter(Phase.FAILED, message)
-        self._requests.fail_all(unavailable(message, "engine_failed"))
+        self._fail_for_good(message, "engine_failed")
         return EngineError(message)
+
+    def _fail_for_good(self, message: str, code: str) -> None:
+        self._state.enter(Phase.FAILED, message)
+        self._requests.fail_all(unavailable(message, code))
 
     def _suspect_drafters(self, reason: str, *, killed: bool) -> None:
         """The target comes back without what its death is put down to."""

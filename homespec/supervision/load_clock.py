@@ -15,3 +15,7 @@ class LoadClock:
         if seen != self._seen:
             self._seen, self._since = seen, now
         return now - self._since
+
+    def excuse(self, seconds: float, now: float) -> None:
+        """For so long nobody here could have seen anything."""
+        self._since = min(now, self._since + seconds)

@@ -29,6 +29,10 @@ class Progress:
             self.since = now
         self.counter, self.busy, self.heard = frame.progress, frame.busy, now
 
+    def excuse(self, seconds: float, now: float) -> None:
+        """For so long nobody here could have heard anything."""
+        self.since, self.heard = min(now, self.since + seconds), min(now, self.heard + seconds)
+
     def waited_s(self, now: float) -> float:
         """Seconds that a busy engine has made no progress, or that an engine has not spoken."""
         return max(now - self.since if self.busy else 0.0, now - self.heard)

@@ -18,6 +18,8 @@ from homespec.units import format_bytes, format_duration
 logger = logging.getLogger("homespec.supervisor")
 
 INTERVAL_S = 0.25
+_HELD_S = 1.0
+"""More between two looks than between them was meant to be: the daemon itself did not run."""
 
 
 class Watch:
@@ -28,6 +30,7 @@ class Watch:
         self._state = state
         self._requests = requests
         self._load_clock = LoadClock()
+        self._looked_at = time.monotonic()
         self._steady = Steady(logger, "watching over the engine")
         requests.on_change = self.requests_changed
 
@@ -54,11 +57,20 @@ class Watch:
 
     def _look(self, now: float) -> None:
         self._requests.drop_overdue(now)
+        self._excuse(now)
         self._check_progress(now)
         self._swap()
         self._renew()
         self._life.residents.rest(self._life.limits.idle)
         self._rest()
+
+    def _excuse(self, now: float) -> None:
+        """The time in which this process was stopped, as `docker pause` does, says nothing against an engine."""
+        held_s = now - self._looked_at - INTERVAL_S
+        self._looked_at = now
+        if held_s > _HELD_S:
+            self._life.progress.excuse(held_s, now)
+            self._load_clock.excuse(held_s, now)
 
     def _check_progress(self, now: float) -> None:
         """Kill an engine whose load or decode loop makes no progress, or that does not speak at all."""

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
 
-from homespec.server.auth import allowed_host_names, bearer_key, host_name
+from homespec.server.auth import Guard, allowed_host_names, bearer_key, host_name
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,35 @@ def request_with(**headers: str) -> Request:
 )
 def test_bearer_key(headers: dict[str, str], key: str) -> None:
     assert bearer_key(request_with(**headers)) == key
+
+
+async def let_in(guard_keys: set[str], path: str, **headers: bytes) -> bool:
+    """Whether a request passes the guard, as the HTTP server hands it over."""
+    passed: list[bool] = []
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        passed.append(True)
+
+    async def receive() -> Message:
+        raise AssertionError("no body is read")
+
+    async def send(_: Message) -> None:
+        pass
+
+    fields = [(name.encode(), value) for name, value in headers.items()]
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": path, "query_string": b"", "headers": fields}
+    await Guard(app, keys=frozenset(guard_keys), allowed_hosts=None)(scope, receive, send)
+    return bool(passed)
+
+
+@pytest.mark.parametrize("host", [b"a/health?", b"a/health#", b"a/health?:80", b"/health?"])
+async def test_the_host_header_does_not_open_a_path(host: bytes) -> None:
+    """Whatever an address that is put together with it would say."""
+    assert await let_in({"key"}, "/health", host=host)
+    assert not await let_in({"key"}, "/v1/models", host=host)
+
+
+@pytest.mark.parametrize(("key", "sent"), [("schlüssel", "schlüssel".encode()), ("\udcff", b"\xff"), ("k", b"k")])
+async def test_a_key_may_be_any_bytes(key: str, sent: bytes) -> None:
+    assert await let_in({key}, "/v1/models", authorization=b"Bearer " + sent)
+    assert not await let_in({key}, "/v1/models", authorization=b"Bearer " + sent + b"x")

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
 
 from homespec.server import errors
 
@@ -30,6 +31,10 @@ def client() -> httpx.AsyncClient:
             raise ZeroDivisionError("later")
 
         return StreamingResponse(body())
+
+    @app.post("/left")
+    async def left() -> None:
+        raise ClientDisconnect
 
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://box")
 
@@ -59,4 +64,12 @@ async def test_a_response_that_has_begun_is_left_to_the_http_server(
 async def test_what_is_no_bug_keeps_its_answer(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
     response = await client.get("/nowhere")
     assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
+    assert caplog.records == []
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_bug(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(AssertionError):  # httpx's: nothing was answered
+        await client.post("/left")
     assert caplog.records == []

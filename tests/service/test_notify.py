@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,20 @@ def test_a_manager_that_is_gone_is_no_fault(caplog: pytest.LogCaptureFixture) ->
     Notifier("/nope/notify").send(READY=1)
     assert "/nope/notify" in caplog.text
     assert "READY=1" in caplog.text
+
+
+def test_a_manager_that_is_gone_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A shell that a service left behind hands its address on."""
+    notifier = Notifier(str(tmp_path / "notify"))
+    with caplog.at_level("INFO"):
+        for _ in range(10):
+            notifier.send(WATCHDOG=1)
+        assert len(caplog.records) == 1
+        with closing(NotifySocket(tmp_path)):
+            notifier.send(WATCHDOG=1)
+        for _ in range(10):
+            notifier.send(WATCHDOG=1)
+        assert len(caplog.records) == 2
 
 
 def test_children_do_not_inherit_the_socket() -> None:

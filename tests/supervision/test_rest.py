@@ -49,3 +49,5 @@ def test_a_load_stands_still_while_nothing_about_it_changes() -> None:
     assert clock.stood_still_s(("a", 0.2), 140) == 0
     assert clock.stood_still_s(("b", 0.2), 150) == 0  # another engine
     assert clock.stood_still_s(("b", 0.2), 151) == 1
+    clock.excuse(8, 160)  # nobody looked
+    assert clock.stood_still_s(("b", 0.2), 160) == 2

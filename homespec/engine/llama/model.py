@@ -28,6 +28,13 @@ class Load(StrEnum):
     VOCABULARY = "vocabulary"
 
 
+_REMEDIES = {
+    "mmap failed": "Raise the memory that a process may map (ulimit -v), or set mmap = false",
+    "alloc": "Free memory, or take a smaller model",
+}
+"""By what llama.cpp says; it says as little of its own errno as it can."""
+
+
 class Model:
     """Weights in memory. Free every context made from it before `close`.
 
@@ -69,7 +76,7 @@ class Model:
             reason = failure_in(lines) or "llama.cpp gave no reason"
             raise ModelUnsupported(
                 f"{path} cannot be loaded by llama-cpp-python {library().version}: {reason}; "
-                f"architecture {self.architecture!r}. Use a model this build knows"
+                f"architecture {self.architecture!r}. {_remedy(reason)}"
             )
         self.log = tuple(lines)
         self.memory = memory_of(lines, library().offload_devices())
@@ -162,3 +169,7 @@ def _keep_loading(progress: Progress | None, wanted: Callable[[], bool]) -> Call
         return wanted()  # False cancels the load
 
     return report
+
+
+def _remedy(reason: str) -> str:
+    return next((remedy for part, remedy in _REMEDIES.items() if part in reason), "Use a model this build knows")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -161,3 +163,23 @@ def test_bytes_are_their_own_tokens_in_a_byte_vocabulary(models: Models) -> None
         assert not model.vocab.is_end(0)
     finally:
         model.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS knows no such limit")
+def test_a_file_that_cannot_be_mapped_is_not_said_to_be_unknown(demo_path: Path) -> None:
+    """The process may have no more memory: in a process of its own."""
+    code = (
+        "import psutil, resource, sys\n"
+        "from pathlib import Path\n"
+        "from homespec.engine.llama.model import Model\n"
+        "from homespec.engine.llama.library import library\n"
+        "library()\n"
+        "size = psutil.Process().memory_info().vms + Path(sys.argv[1]).stat().st_size // 2\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size, size))\n"
+        "Model(Path(sys.argv[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(demo_path)], capture_output=True, text=True, check=False)
+    complaint = done.stderr.splitlines()[-1]
+    assert "mmap failed" in complaint
+    assert "ulimit -v" in complaint
+    assert "this build knows" not in complaint
