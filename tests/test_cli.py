@@ -119,7 +119,7 @@ def test_a_model_whose_name_is_not_text(models: Models, tmp_path: Path) -> None:
     ("content", "fragments"),
     [
         pytest.param(b"", ["is empty", "download"], id="empty"),
-        pytest.param(b"PK\x03\x04" + b"\0" * 100, ["not a GGUF", "50 4b 03 04"], id="zip"),
+        pytest.param(b"PK\x03\x04" + b"\0" * 100, ["not a GGUF", "PK"], id="zip"),
         pytest.param(b"<!DOCTYPE html><html><title>Sign in</title>", ["web page", "download"], id="web page"),
         pytest.param(
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 98362432\n",
