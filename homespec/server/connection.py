@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import httptools
-from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from homespec.server.open_files import max_connections
@@ -86,8 +85,12 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._num_pending = 0
         self._is_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
-        if not self._is_upgrade:
-            super().on_headers_complete()
+        if self._is_upgrade:
+            return
+        has_to_wait = self.cycle is not None and not self.cycle.response_complete
+        super().on_headers_complete()
+        if not has_to_wait:
+            self._running = self.cycle
 
     def on_body(self, body: bytes) -> None:
         self._num_pending = 0
@@ -99,9 +102,12 @@ class Connection(HttpToolsProtocol):
             self._stop_timer()
             super().on_message_complete()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
+    # What an answer calls at its end
+
+    def on_response_complete(self) -> None:
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
+        super().on_response_complete()
 
     # One protocol only
 
