@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from homespec.engine.control.decision import CERTAIN, Candidate, Offer, Outcome
+from homespec.engine.control.decision import Candidate, Offer, Outcome
 from homespec.engine.control.prices import Prices
 
 START = 1.5
@@ -35,16 +35,15 @@ class Purses:
         """What each sequence of a round has won or lost by a guess, or would have. What requests have fixed costs
         nobody.
         """
-        not_guessed = {CERTAIN, *prices.draft_s}
         offers_of = {name: candidate.offers for name, candidate in candidates.items()}
         num_bets = sum(1 for outcome in outcomes if outcome.num_draft_tokens and offers_of[outcome.sequence_id])
         lost = (spent_s - prices.plain_s) / prices.sequences_s / max(num_bets, 1)
         for outcome in outcomes:
-            offers = offers_of[outcome.sequence_id]
-            if outcome.num_draft_tokens and offers and outcome.drafter not in not_guessed:
+            guesses = [offer for offer in offers_of[outcome.sequence_id] if offer.is_guess]
+            if outcome.num_draft_tokens and any(guess.drafter == outcome.drafter for guess in guesses):
                 self.settle(outcome.sequence_id, (len(outcome.kept) - 1) / prices.num_sequences - lost)
             else:
-                self.watch(outcome.sequence_id, was_right=_was_guessed(offers, outcome.kept))
+                self.watch(outcome.sequence_id, was_right=_is_any_right(guesses, outcome.kept))
 
     def settle(self, sequence_id: str, won: float) -> None:
         """A round with a free draft of this sequence won so many plain rounds; a negative number were lost."""
@@ -61,7 +60,7 @@ class Purses:
         self._held.pop(sequence_id, None)
 
 
-def _was_guessed(offers: Sequence[Offer], kept: Sequence[int]) -> bool:
-    """Whether a guess begins with the token that came; no token came to an answer that ended."""
+def _is_any_right(guesses: Sequence[Offer], kept: Sequence[int]) -> bool:
+    """Whether one begins with the token that came; no token came to an answer that ended."""
     first = kept[0] if kept else None
-    return any(offer.token_ids and offer.token_ids[0] == first for offer in offers if offer.is_guess)
+    return any(guess.token_ids and guess.token_ids[0] == first for guess in guesses)
