@@ -29,9 +29,10 @@ async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]
         services.supervisor.reload_drafter()
     if body.mode is not None:
         services.supervisor.set_drafter(body.mode)
-    if body.mode not in (None, "auto", "off"):
+    named = None if body.mode in ("auto", "off") else body.mode
+    if named is not None:
         services.monitor.ask()
-    reason = _out_of_use(body.mode, services)
+    reason = _out_of_use(named, services)
     return {
         "mode": services.supervisor.drafter_mode,
         **({"reloading": True} if body.reload else {}),
@@ -39,10 +40,10 @@ async def drafter(body: DrafterRequest, services: ServicesDep) -> dict[str, Any]
     }
 
 
-def _out_of_use(mode: str | None, services: Services) -> str | None:
+def _out_of_use(named: str | None, services: Services) -> str | None:
     """Why the drafter that was named, or the draft model, does not draft now; None where nothing is known of it."""
     snapshot = services.supervisor.ledger.snapshot
-    if mode not in (None, "auto", "off") and snapshot and (reason := snapshot.speculation.no_such(mode)):
+    if named is not None and snapshot and (reason := snapshot.speculation.no_such(named)):
         return reason
     monitor = services.monitor.status()
     return monitor.reason if monitor.watch in (Watch.WITHDRAWN, Watch.REFUSED) else None

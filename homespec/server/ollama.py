@@ -128,7 +128,7 @@ async def show(body: ShowRequest, services: ServicesDep) -> dict[str, Any]:
         "modelfile": "",
         "parameters": "",
         "template": "",
-        "modified_at": _modified(services, offer),
+        "modified_at": _modified(services, _stat(offer.path)),
         **(card_of(facts) if facts else await asyncio.to_thread(card_of_file, offer.path)),
     }
 
@@ -155,15 +155,14 @@ def _card(services: Services, offer: Offer) -> dict[str, Any]:
     return {
         "name": offer.id,
         "model": offer.id,
-        "modified_at": _modified(services, offer),
+        "modified_at": _modified(services, stat),
         "size": stat.st_size if stat else 0,
         "digest": hashlib.sha256(identity.encode(errors="backslashreplace")).hexdigest(),
         "details": details_of(facts),
     }
 
 
-def _modified(services: Services, offer: Offer) -> str:
-    stat = _stat(offer.path)
+def _modified(services: Services, stat: os.stat_result | None) -> str:
     return datetime.fromtimestamp(stat.st_mtime if stat else services.started_unix, UTC).isoformat()
 
 
